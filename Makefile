@@ -1,0 +1,47 @@
+# chash: consistent-hash-ring sharding in SQL
+#
+#	make && make install		build and install, for the server of PG_CONFIG
+#	make installcheck			tests against a running server that has it
+
+EXTENSION = chash
+EXTVERSION = 0.1.0
+MODULE_big = chash
+DATA = chash--$(EXTVERSION).sql
+
+OBJS = \
+	src/chash.o \
+	src/api/inspect.o \
+	src/api/json.o \
+	src/api/lookup.o \
+	src/api/manage.o \
+	src/api/plan.o \
+	src/api/result.o \
+	src/api/triggers.o \
+	src/store/cache.o \
+	src/store/catalog.o \
+	src/store/change.o \
+	src/store/definition.o \
+	src/store/notify.o \
+	src/store/values.o \
+	src/ring/diff.o \
+	src/ring/hash.o \
+	src/ring/partitions.o \
+	src/ring/ranges.o \
+	src/ring/replicas.o \
+	src/ring/ring.o \
+	src/ring/spec.o
+
+# Speed of lookups is the point, and hashing is inlined.
+PG_CFLAGS = -O3 -std=gnu11 -Wno-declaration-after-statement
+
+REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+REGRESS_OPTS = --inputdir=. --load-extension=chash
+ISOLATION = $(patsubst specs/%.spec,%,$(sort $(wildcard specs/*.spec)))
+ISOLATION_OPTS = --load-extension=chash
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# The headers are few and small: whoever changes one builds everything anew.
+$(OBJS): $(wildcard src/*.h src/*/*.h)

@@ -1,0 +1,438 @@
+/*
+ * lookup.c
+ *		Where a key lives.
+ *
+ * Everything here runs once per row of somebody's query.  The ring is
+ * remembered in fn_extra, and whether it is still right is checked at each
+ * call: fn_extra can outlive the statement (PL/pgSQL keeps it for simple
+ * expressions), and the name of the ring can be a column.
+ */
+#include "../compat.h"
+
+#include "../ring/replicas.h"
+#include "../store/cache.h"
+#include "../store/values.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/uuid.h"
+
+/* For a caller whose map is out of date, and a ring that is behind its caller. */
+#define ERRCODE_CHASH_STALE_ROUTE MAKE_SQLSTATE('R', 'T', '0', '0', '1')
+#define ERRCODE_CHASH_RING_BEHIND MAKE_SQLSTATE('R', 'T', '0', '0', '2')
+
+#define UUID_TEXT_LENGTH 36
+
+/* The bytes of a key that are hashed. */
+typedef struct Key
+{
+	const char *bytes;
+	size_t		length;
+	char		buffer[Max(UUID_TEXT_LENGTH, MAXINT8LEN) + 1];
+} Key;
+
+/* What a call remembers for the next one. */
+typedef struct Memory
+{
+	ChashCachedRing *cached;
+	uint64		generation;		/* of the cache, when `cached` was got */
+	bool		constant_name;	/* the ring's name is the same at every call */
+	int64		as_of;
+	char	   *name;			/* of the ring */
+	size_t		name_length;
+	ChashWalk  *walk;			/* on `cached`, or NULL */
+	uint32	   *nodes;			/* room for the walk's result */
+	TupleDesc	descriptor;		/* of the result, if it is a row */
+} Memory;
+
+static inline void
+text_key(Key *key, const text *value)
+{
+	key->bytes = VARDATA_ANY(value);
+	key->length = VARSIZE_ANY_EXHDR(value);
+	if (GetDatabaseEncoding() != PG_UTF8)
+		key->bytes = chash_to_utf8(key->bytes, key->length, &key->length);
+}
+
+static inline void
+bytea_key(Key *key, const bytea *value)
+{
+	key->bytes = VARDATA_ANY(value);
+	key->length = VARSIZE_ANY_EXHDR(value);
+}
+
+static inline void
+bigint_key(Key *key, int64 value)
+{
+	key->bytes = key->buffer;
+	key->length = (size_t) pg_lltoa(value, key->buffer);
+}
+
+static inline void
+uuid_key(Key *key, const pg_uuid_t *value)
+{
+	static const char digits[] = "0123456789abcdef";
+	char	   *out = key->buffer;
+
+	for (int i = 0; i < UUID_LEN; i++)
+	{
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*out++ = '-';
+		*out++ = digits[value->data[i] >> 4];
+		*out++ = digits[value->data[i] & 0xf];
+	}
+	key->bytes = key->buffer;
+	key->length = UUID_TEXT_LENGTH;
+}
+
+/*
+ * Defines the four SQL functions of a family, one for each type of key, which
+ * all go on to family_of_key.
+ */
+#define KEY_FUNCTION(family, type, get_argument) \
+	PG_FUNCTION_INFO_V1(family##_##type); \
+	Datum \
+	family##_##type(PG_FUNCTION_ARGS) \
+	{ \
+		Key			key; \
+		type##_key(&key, get_argument(0)); \
+		return family##_of_key(fcinfo, &key); \
+	} \
+	extern Datum family##_##type(PG_FUNCTION_ARGS)
+
+#define KEY_FUNCTIONS(family) \
+	KEY_FUNCTION(family, text, PG_GETARG_TEXT_PP); \
+	KEY_FUNCTION(family, bytea, PG_GETARG_BYTEA_PP); \
+	KEY_FUNCTION(family, bigint, PG_GETARG_INT64); \
+	KEY_FUNCTION(family, uuid, PG_GETARG_UUID_P)
+
+/* Is an argument of the call a constant of the query? */
+static bool
+argument_is_constant(const FmgrInfo *function, int argument)
+{
+	const FuncExpr *call = (const FuncExpr *) function->fn_expr;
+
+	return call != NULL && IsA(call, FuncExpr) && argument < list_length(call->args) &&
+		IsA(list_nth(call->args, argument), Const);
+}
+
+static Memory *
+remember_ring(FunctionCallInfo fcinfo, int argument, int64 as_of)
+{
+	FmgrInfo   *function = fcinfo->flinfo;
+	Memory	   *memory = function->fn_extra;
+	text	   *name = PG_GETARG_TEXT_PP(argument);
+	char	   *ring = text_to_cstring(name);
+
+	if (memory == NULL)
+	{
+		memory = MemoryContextAllocZero(function->fn_mcxt, sizeof(Memory));
+		memory->constant_name = argument_is_constant(function, argument);
+		function->fn_extra = memory;
+	}
+
+	/* Until all is in place again, the next call must not trust this. */
+	memory->generation = 0;
+	memory->cached = chash_cache_get(function->fn_oid, ring, as_of, false);
+	if (memory->walk != NULL)
+	{
+		pfree(memory->walk);
+		pfree(memory->nodes);
+		memory->walk = NULL;
+	}
+	if (memory->name == NULL || memory->name_length != VARSIZE_ANY_EXHDR(name) ||
+		memcmp(memory->name, ring, memory->name_length) != 0)
+	{
+		if (memory->name != NULL)
+			pfree(memory->name);
+		memory->name = MemoryContextStrdup(function->fn_mcxt, ring);
+		memory->name_length = VARSIZE_ANY_EXHDR(name);
+	}
+	memory->as_of = as_of;
+	memory->generation = chash_cache_generation;
+	pfree(ring);
+	return memory;
+}
+
+static inline bool
+same_name(const Memory *memory, const text *name)
+{
+	return memory->name_length == VARSIZE_ANY_EXHDR(name) &&
+		memcmp(memory->name, VARDATA_ANY(name), memory->name_length) == 0;
+}
+
+/* The ring that an argument of the call names, as the active snapshot sees it. */
+static inline Memory *
+recall_ring(FunctionCallInfo fcinfo, int argument, int64 as_of)
+{
+	Memory	   *memory = fcinfo->flinfo->fn_extra;
+
+	if (likely(memory != NULL && chash_cache_current(memory->cached, memory->generation) &&
+			   memory->as_of == as_of &&
+			   (memory->constant_name || same_name(memory, PG_GETARG_TEXT_PP(argument)))))
+		return memory;
+	return remember_ring(fcinfo, argument, as_of);
+}
+
+static inline int64
+key_position(const ChashCachedRing *cached, const Key *key)
+{
+	const char *bytes = key->bytes;
+	size_t		length = key->length;
+
+	if (cached->hash_tags)
+		chash_hash_tag(&bytes, &length);
+	return cached->hash->position(bytes, length);
+}
+
+static void
+report_no_node(const ChashCachedRing *cached)
+{
+	if (cached->ring->holder_count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("ring \"%s\" has no node with a weight above zero", cached->name),
+				 cached->as_of != CHASH_NOW ?
+				 errdetail("It had none in epoch %lld.", (long long) cached->as_of) : 0,
+				 cached->as_of == CHASH_NOW ?
+				 errhint("Add one with chash_add_node.") : 0));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("all nodes of ring \"%s\" are marked down", cached->name),
+			 errhint("Mark one as up with chash_mark_up.")));
+}
+
+static inline uint32
+live_owner(const ChashCachedRing *cached, int64 position)
+{
+	uint32		node = chash_ring_live_owner(cached->ring, position);
+
+	if (unlikely(node == CHASH_NO_NODE))
+		report_no_node(cached);
+	return node;
+}
+
+/* ----------------------------------------------------------------
+ * The functions, each for all types of keys
+ * ----------------------------------------------------------------
+ */
+
+static inline Datum
+chash_node_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	ChashCachedRing *cached = recall_ring(fcinfo, 1, CHASH_NOW)->cached;
+
+	return chash_cache_name(cached, live_owner(cached, key_position(cached, key)));
+}
+
+KEY_FUNCTIONS(chash_node);
+
+static inline Datum
+chash_position_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	PG_RETURN_INT64(key_position(recall_ring(fcinfo, 1, CHASH_NOW)->cached, key));
+}
+
+KEY_FUNCTIONS(chash_position);
+
+PG_FUNCTION_INFO_V1(chash_node_at);
+
+Datum
+chash_node_at(PG_FUNCTION_ARGS)
+{
+	int64		position = PG_GETARG_INT64(0);
+	ChashCachedRing *cached = recall_ring(fcinfo, 1, CHASH_NOW)->cached;
+
+	if (!chash_hash_covers(cached->hash, position))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("position %lld is out of range", (long long) position),
+				 errdetail("Positions of ring \"%s\" are from %lld to %lld.", cached->name,
+						   (long long) cached->ring->lowest, (long long) cached->ring->highest)));
+	return chash_cache_name(cached, live_owner(cached, position));
+}
+
+/* The names of nodes as a text[]. */
+static Datum
+name_array(ChashCachedRing *cached, const uint32 *nodes, uint32 count)
+{
+	Size		size = ARR_OVERHEAD_NONULLS(1);
+	ArrayType  *array;
+	char	   *element;
+
+	for (uint32 i = 0; i < count; i++)
+		size += INTALIGN(VARSIZE(DatumGetPointer(chash_cache_name(cached, nodes[i]))));
+	array = palloc0(size);
+	SET_VARSIZE(array, size);
+	array->ndim = 1;
+	array->elemtype = TEXTOID;
+	ARR_DIMS(array)[0] = (int) count;
+	ARR_LBOUND(array)[0] = 1;
+	element = ARR_DATA_PTR(array);
+	for (uint32 i = 0; i < count; i++)
+	{
+		const text *name = (const text *) DatumGetPointer(chash_cache_name(cached, nodes[i]));
+
+		memcpy(element, name, VARSIZE(name));
+		element += INTALIGN(VARSIZE(name));
+	}
+	return PointerGetDatum(array);
+}
+
+static inline Datum
+chash_replicas_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	int32		n = PG_GETARG_INT32(1);
+	Memory	   *memory = recall_ring(fcinfo, 2, CHASH_NOW);
+	const ChashRing *ring = memory->cached->ring;
+	uint32		wanted = Min((uint32) Max(n, 1), ring->holder_count);
+	uint32		count;
+
+	if (n < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of replicas %d is out of range", n),
+				 errhint("Ask for at least one.")));
+	if (memory->walk == NULL || memory->walk->limit < wanted)
+	{
+		if (memory->walk != NULL)
+		{
+			pfree(memory->walk);
+			pfree(memory->nodes);
+			memory->walk = NULL;
+		}
+		memory->nodes = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt,
+										   Max(wanted, 1) * sizeof(uint32));
+		memory->walk = MemoryContextAllocHuge(fcinfo->flinfo->fn_mcxt,
+											  chash_walk_size(ring, wanted));
+		chash_walk_init(memory->walk, ring, wanted, true);
+	}
+	count = chash_walk_from(memory->walk, key_position(memory->cached, key), wanted,
+							memory->nodes);
+	if (unlikely(count == 0))
+		report_no_node(memory->cached);
+	return name_array(memory->cached, memory->nodes, count);
+}
+
+KEY_FUNCTIONS(chash_replicas);
+
+static inline Datum
+chash_route_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	Memory	   *memory = recall_ring(fcinfo, 1, CHASH_NOW);
+	ChashCachedRing *cached = memory->cached;
+	int64		position = key_position(cached, key);
+	Datum		values[5] = {0};
+	bool		nulls[5] = {false, false, false, true, true};
+
+	if (memory->descriptor == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+
+		if (get_call_result_type(fcinfo, NULL, &memory->descriptor) != TYPEFUNC_COMPOSITE)
+			elog(ERROR, "return type must be a row type");
+		memory->descriptor = BlessTupleDesc(memory->descriptor);
+		MemoryContextSwitchTo(caller);
+	}
+	values[0] = chash_cache_name(cached, live_owner(cached, position));
+	values[1] = Int64GetDatum(position);
+	values[2] = Int64GetDatum(cached->epoch);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(memory->descriptor, values, nulls)));
+}
+
+KEY_FUNCTIONS(chash_route);
+
+static inline Datum
+chash_node_as_of_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	int64		epoch = PG_GETARG_INT64(1);
+	ChashCachedRing *cached;
+	uint32		node;
+
+	if (unlikely(epoch < 1))
+		chash_check_epoch_began(text_to_cstring(PG_GETARG_TEXT_PP(2)), epoch);
+	cached = recall_ring(fcinfo, 2, epoch)->cached;
+	node = chash_ring_owner(cached->ring, key_position(cached, key));
+	if (unlikely(node == CHASH_NO_NODE))
+		report_no_node(cached);
+	return chash_cache_name(cached, node);
+}
+
+KEY_FUNCTIONS(chash_node_as_of);
+
+static inline Datum
+chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	text	   *expected = PG_GETARG_TEXT_PP(1);
+	int64		epoch = PG_GETARG_INT64(2);
+	ChashCachedRing *cached = recall_ring(fcinfo, 3, CHASH_NOW)->cached;
+	text	   *owner;
+
+	if (epoch > cached->epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHASH_RING_BEHIND),
+				 errmsg("ring \"%s\" is at epoch %lld, behind the caller's %lld", cached->name,
+						(long long) cached->epoch, (long long) epoch),
+				 errhint("Wait for replication to catch up, or ask the coordinator.")));
+	owner = DatumGetTextPP(chash_cache_name(cached,
+											live_owner(cached, key_position(cached, key))));
+	if (VARSIZE_ANY_EXHDR(owner) != VARSIZE_ANY_EXHDR(expected) ||
+		memcmp(VARDATA_ANY(owner), VARDATA_ANY(expected), VARSIZE_ANY_EXHDR(owner)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHASH_STALE_ROUTE),
+				 errmsg("key does not live on node \"%s\" of ring \"%s\"",
+						text_to_cstring(expected), cached->name),
+				 errdetail("It lives on node \"%s\" since epoch %lld or before; the caller's map is of epoch %lld.",
+						   text_to_cstring(owner), (long long) cached->epoch, (long long) epoch),
+				 errhint("Ask chash_route again, and go to that node.")));
+	PG_RETURN_VOID();
+}
+
+KEY_FUNCTIONS(chash_check_route);
+
+/* ----------------------------------------------------------------
+ * Without a ring
+ * ----------------------------------------------------------------
+ */
+
+static const ChashHash *
+find_hash(FunctionCallInfo fcinfo)
+{
+	const ChashHash *hash = fcinfo->flinfo->fn_extra;
+	char	   *name;
+
+	if (hash != NULL)
+		return hash;
+	name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	chash_check_hash(name);
+	hash = chash_hash_by_name(name);
+	if (argument_is_constant(fcinfo->flinfo, 1))
+		fcinfo->flinfo->fn_extra = unconstify(ChashHash *, hash);
+	return hash;
+}
+
+static inline Datum
+chash_hash_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	PG_RETURN_INT64(find_hash(fcinfo)->position(key->bytes, key->length));
+}
+
+KEY_FUNCTIONS(chash_hash);
+
+PG_FUNCTION_INFO_V1(chash_hash_tag_sql);
+
+Datum
+chash_hash_tag_sql(PG_FUNCTION_ARGS)
+{
+	text	   *key = PG_GETARG_TEXT_PP(0);
+	const char *bytes = VARDATA_ANY(key);
+	size_t		length = VARSIZE_ANY_EXHDR(key);
+
+	chash_hash_tag(&bytes, &length);
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(bytes, (int) length));
+}

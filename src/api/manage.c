@@ -1,0 +1,259 @@
+/*
+ * manage.c
+ *		Functions that change rings.
+ *
+ * They take their arguments apart and leave the rest to store/change.c.  SQL
+ * declares them SECURITY DEFINER with search_path pinned to pg_catalog.
+ */
+#include "../compat.h"
+
+#include "json.h"
+
+#include "../store/change.h"
+#include "../store/values.h"
+
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(chash_create_ring);
+PG_FUNCTION_INFO_V1(chash_drop_ring);
+PG_FUNCTION_INFO_V1(chash_add_node);
+PG_FUNCTION_INFO_V1(chash_set_node);
+PG_FUNCTION_INFO_V1(chash_remove_node);
+PG_FUNCTION_INFO_V1(chash_mark_down);
+PG_FUNCTION_INFO_V1(chash_mark_up);
+PG_FUNCTION_INFO_V1(chash_apply);
+PG_FUNCTION_INFO_V1(chash_prune_history);
+PG_FUNCTION_INFO_V1(chash_copy_ring);
+PG_FUNCTION_INFO_V1(chash_import);
+PG_FUNCTION_INFO_V1(chash_export);
+
+/* A text argument, NULL if it is null. */
+static char *
+text_argument(FunctionCallInfo fcinfo, int argument)
+{
+	return PG_ARGISNULL(argument) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(argument));
+}
+
+/* The argument that names a ring. */
+static char *
+ring_argument(FunctionCallInfo fcinfo, int argument)
+{
+	char	   *ring = text_argument(fcinfo, argument);
+
+	chash_check_name("ring", ring);
+	return ring;
+}
+
+static const ChashCatalog *
+begin(FunctionCallInfo fcinfo)
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	return chash_catalog(fcinfo->flinfo->fn_oid);
+}
+
+/* Makes changes of the ring that an argument names; returns the epoch. */
+static Datum
+change_ring(FunctionCallInfo fcinfo, int ring_number, const ChashChange *changes, uint32 count)
+{
+	const char *ring = ring_argument(fcinfo, ring_number);
+	int64		epoch = chash_ring_change(begin(fcinfo), ring, changes, count);
+
+	SPI_finish();
+	PG_RETURN_INT64(epoch);
+}
+
+Datum
+chash_create_ring(PG_FUNCTION_ARGS)
+{
+	ChashDefinition definition = {0};
+	ChashRingRow *ring = &definition.ring;
+	char	   *placement = text_argument(fcinfo, 1);
+	char	   *hash = text_argument(fcinfo, 2);
+
+	ring->ring = ring_argument(fcinfo, 0);
+	if (placement == NULL || hash == NULL || PG_ARGISNULL(7))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("placement, hash and replicas of a ring cannot be null")));
+	chash_check_settings(placement, hash, !PG_ARGISNULL(3), PG_GETARG_INT32(3),
+						 !PG_ARGISNULL(4), PG_GETARG_INT32(4));
+	(void) chash_placement_by_name(placement, &ring->placement);
+	ring->hash = chash_hash_by_name(hash);
+	if (!PG_ARGISNULL(6))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("hash \"%s\" takes no secret", hash)));
+	ring->vnodes = PG_ARGISNULL(3) ? CHASH_DEFAULT_VNODES : PG_GETARG_UINT32(3);
+	ring->partitions = PG_ARGISNULL(4) ? CHASH_DEFAULT_PARTITIONS : PG_GETARG_UINT32(4);
+	ring->hash_tags = PG_ARGISNULL(5) ? ring->hash->tags : PG_GETARG_BOOL(5);
+	ring->replicas = PG_GETARG_INT32(7);
+	chash_check_replicas(ring->replicas);
+	ring->epoch = 1;
+
+	chash_ring_create(begin(fcinfo), &definition);
+	SPI_finish();
+	PG_RETURN_INT64(ring->epoch);
+}
+
+Datum
+chash_drop_ring(PG_FUNCTION_ARGS)
+{
+	const char *ring = ring_argument(fcinfo, 0);
+
+	chash_ring_drop(begin(fcinfo), ring);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* chash_add_node and chash_set_node have the same arguments. */
+static void
+read_node_arguments(FunctionCallInfo fcinfo, ChashChange *change)
+{
+	change->node = text_argument(fcinfo, 0);
+	chash_check_name("node", change->node);
+	if (!PG_ARGISNULL(2))
+	{
+		change->has_weight = true;
+		change->weight = chash_weight_from_numeric(PG_GETARG_NUMERIC(2), change->node);
+	}
+	change->zone = text_argument(fcinfo, 3);
+	change->has_zone = change->zone != NULL;
+	if (!PG_ARGISNULL(4))
+	{
+		change->has_info = true;
+		change->info = PG_GETARG_JSONB_P(4);
+	}
+	if (!PG_ARGISNULL(5))
+	{
+		change->has_tokens = true;
+		change->tokens = chash_tokens_from_array(PG_GETARG_ARRAYTYPE_P(5), NULL, change->node,
+												 &change->token_count);
+	}
+}
+
+Datum
+chash_add_node(PG_FUNCTION_ARGS)
+{
+	ChashChange change = {.kind = CHASH_ADD};
+
+	read_node_arguments(fcinfo, &change);
+	if (!change.has_weight)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("weight of node \"%s\" cannot be null", change.node)));
+	return change_ring(fcinfo, 1, &change, 1);
+}
+
+Datum
+chash_set_node(PG_FUNCTION_ARGS)
+{
+	ChashChange change = {.kind = CHASH_SET};
+
+	read_node_arguments(fcinfo, &change);
+	return change_ring(fcinfo, 1, &change, 1);
+}
+
+Datum
+chash_remove_node(PG_FUNCTION_ARGS)
+{
+	ChashChange change = {.kind = CHASH_REMOVE,.node = text_argument(fcinfo, 0)};
+
+	return change_ring(fcinfo, 1, &change, 1);
+}
+
+Datum
+chash_mark_down(PG_FUNCTION_ARGS)
+{
+	ChashChange change = {.kind = CHASH_SET,.node = text_argument(fcinfo, 0),.has_state = true,.down = true};
+
+	return change_ring(fcinfo, 1, &change, 1);
+}
+
+Datum
+chash_mark_up(PG_FUNCTION_ARGS)
+{
+	ChashChange change = {.kind = CHASH_SET,.node = text_argument(fcinfo, 0),.has_state = true,.down = false};
+
+	return change_ring(fcinfo, 1, &change, 1);
+}
+
+Datum
+chash_apply(PG_FUNCTION_ARGS)
+{
+	ChashChange *changes;
+	uint32		count;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("changes of a ring cannot be null")));
+	if (!PG_ARGISNULL(2))
+		chash_report_pins();
+	changes = chash_changes_from_json(PG_GETARG_JSONB_P(0), &count);
+	return change_ring(fcinfo, 1, changes, count);
+}
+
+Datum
+chash_prune_history(PG_FUNCTION_ARGS)
+{
+	const char *ring = ring_argument(fcinfo, 0);
+	int64		forgotten;
+
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("number of epochs to keep cannot be null")));
+	forgotten = chash_ring_prune(begin(fcinfo), ring, PG_GETARG_INT64(1));
+	SPI_finish();
+	PG_RETURN_INT64(forgotten);
+}
+
+Datum
+chash_copy_ring(PG_FUNCTION_ARGS)
+{
+	const char *from = ring_argument(fcinfo, 0);
+	char	   *to = ring_argument(fcinfo, 1);
+	const ChashCatalog *catalog = begin(fcinfo);
+	ChashDefinition definition;
+
+	if (!chash_ring_load_now(catalog, from, &definition))
+		chash_report_unknown_ring(from);
+	definition.ring.ring = to;
+	definition.ring.epoch = 1;
+	chash_ring_create(catalog, &definition);
+	SPI_finish();
+	PG_RETURN_INT64(1);
+}
+
+Datum
+chash_import(PG_FUNCTION_ARGS)
+{
+	ChashDefinition definition;
+	int64		epoch;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("definition of a ring cannot be null")));
+	chash_definition_from_json(PG_GETARG_JSONB_P(0), ring_argument(fcinfo, 1), &definition);
+	epoch = chash_ring_create(begin(fcinfo), &definition);
+	SPI_finish();
+	PG_RETURN_INT64(epoch);
+}
+
+Datum
+chash_export(PG_FUNCTION_ARGS)
+{
+	const char *ring = ring_argument(fcinfo, 0);
+	ChashDefinition definition;
+
+	if (!chash_definition_load(chash_catalog(fcinfo->flinfo->fn_oid), ring, GetActiveSnapshot(),
+							   CHASH_NOW, &definition))
+		chash_report_unknown_ring(ring);
+	PG_RETURN_JSONB_P(chash_definition_to_json(&definition));
+}

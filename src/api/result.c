@@ -1,0 +1,74 @@
+/*
+ * result.c
+ *		What functions that read rings have in common.
+ */
+#include "result.h"
+
+#include "../ring/replicas.h"
+#include "../store/values.h"
+
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+ChashCachedRing *
+chash_get_ring(FunctionCallInfo fcinfo, int argument, int64 as_of)
+{
+	char	   *name = PG_ARGISNULL(argument) ? NULL :
+		text_to_cstring(PG_GETARG_TEXT_PP(argument));
+
+	chash_check_name("ring", name);
+	return chash_cache_get(fcinfo->flinfo->fn_oid, name, as_of, false);
+}
+
+void
+chash_names_init(ChashNames *names, const ChashRing *ring)
+{
+	names->ring = ring;
+	names->texts = palloc0_array(Datum, Max(ring->node_count, 1));
+}
+
+Datum
+chash_name(ChashNames *names, uint32 node, bool *isnull)
+{
+	*isnull = node == CHASH_NO_NODE;
+	if (*isnull)
+		return (Datum) 0;
+	if (names->texts[node] == (Datum) 0)
+		names->texts[node] =
+			CStringGetTextDatum(chash_from_utf8(chash_ring_name(names->ring, node),
+												chash_ring_nodes(names->ring)[node].name_length));
+	return names->texts[node];
+}
+
+double *
+chash_shares(const ChashRing *ring, uint32 replicas)
+{
+	double	   *shares = palloc0_array(double, Max(ring->node_count, 1));
+	uint32		limit = Min(replicas, ring->holder_count);
+	uint32	   *nodes = palloc_array(uint32, Max(limit, 1));
+	ChashWalk  *walk = MemoryContextAllocHuge(CurrentMemoryContext, chash_walk_size(ring, limit));
+	const int64_t *positions = chash_ring_positions(ring);
+	int64		lo = ring->lowest;
+
+	chash_walk_init(walk, ring, limit, false);
+	for (uint32 point = 0; point <= ring->point_count && limit > 0; point++)
+	{
+		/* Behind the last point the circle wraps to the first. */
+		int64		hi = point < ring->point_count ? positions[point] : ring->highest;
+		uint32		count;
+
+		if (point % 65536 == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (hi < lo)
+			continue;			/* a point that lost a tie */
+		count = chash_walk_from_point(walk, point, limit, nodes);
+		for (uint32 i = 0; i < count; i++)
+			shares[nodes[i]] += chash_ring_share(ring, lo, hi);
+		if (hi == ring->highest)
+			break;
+		lo = hi + 1;
+	}
+	pfree(walk);
+	pfree(nodes);
+	return shares;
+}

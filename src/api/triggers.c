@@ -1,0 +1,568 @@
+/*
+ * triggers.c
+ *		Triggers on the extension's tables.
+ *
+ * They make direct DML, restores and replication as safe as the functions.
+ * What they do depends on what a row is:
+ *
+ * - A change is a row that a user or a function of chash writes.  It is checked,
+ *   marked with the epoch to come, and settled when its statement ends.
+ * - An image is a row that already has its epoch: out of a dump, or replicated.
+ *   It is kept as it is, since what goes with it comes by itself.  A row to be
+ *   inserted is an image if it has an epoch.  A row to be updated is one if its
+ *   epoch changes; only replication may do that.
+ *
+ * Logical replication fires row triggers only, so that whatever images need
+ * (the ring's new stamp) is done BEFORE ROW.
+ */
+#include "../compat.h"
+
+#include "../store/change.h"
+#include "../store/notify.h"
+#include "../store/values.h"
+
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "replication/logicalworker.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/rel.h"
+
+/* A row on its way through a trigger. */
+typedef struct Row
+{
+	TupleDesc	descriptor;
+	HeapTuple	tuple;			/* NULL: there is none */
+	Datum		values[CHASH_MAX_COLUMNS];
+	bool		nulls[CHASH_MAX_COLUMNS];
+} Row;
+
+PG_FUNCTION_INFO_V1(chash_rings_before_row);
+PG_FUNCTION_INFO_V1(chash_rings_after_row);
+PG_FUNCTION_INFO_V1(chash_nodes_before_row);
+PG_FUNCTION_INFO_V1(chash_nodes_after_row);
+PG_FUNCTION_INFO_V1(chash_nodes_after_statement);
+PG_FUNCTION_INFO_V1(chash_history_before_row);
+PG_FUNCTION_INFO_V1(chash_before_truncate);
+
+/* Checks that a trigger function was called by a trigger on one of our tables. */
+static TriggerData *
+get_trigger(FunctionCallInfo fcinfo, const ChashCatalog **catalog)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	Oid			table;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("trigger function of chash was not called by a trigger")));
+	*catalog = chash_catalog(fcinfo->flinfo->fn_oid);
+	table = RelationGetRelid(trigger->tg_relation);
+	if (table != (*catalog)->rings && table != (*catalog)->nodes && table != (*catalog)->history)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("trigger function of chash cannot be used on table \"%s\"",
+						RelationGetRelationName(trigger->tg_relation))));
+	return trigger;
+}
+
+static void
+deform(Row *row, TupleDesc descriptor, HeapTuple tuple)
+{
+	row->descriptor = descriptor;
+	row->tuple = tuple;
+	if (tuple != NULL)
+		heap_deform_tuple(tuple, descriptor, row->values, row->nulls);
+}
+
+static void
+get_rows(TriggerData *trigger, Row *old_row, Row *new_row)
+{
+	TupleDesc	descriptor = RelationGetDescr(trigger->tg_relation);
+	bool		insert = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+	bool		update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+
+	deform(old_row, descriptor, insert ? NULL : trigger->tg_trigtuple);
+	deform(new_row, descriptor, insert ? trigger->tg_trigtuple :
+		   update ? trigger->tg_newtuple : NULL);
+}
+
+static bool
+same_column(const Row *a, const Row *b, int column)
+{
+	Form_pg_attribute attribute = TupleDescAttr(a->descriptor, column - 1);
+
+	if (a->nulls[column - 1] || b->nulls[column - 1])
+		return a->nulls[column - 1] && b->nulls[column - 1];
+	return datum_image_eq(a->values[column - 1], b->values[column - 1], attribute->attbyval,
+						  attribute->attlen);
+}
+
+static void
+set_column(Row *row, int column, Datum value)
+{
+	row->values[column - 1] = value;
+	row->nulls[column - 1] = false;
+}
+
+static char *
+text_column(const Row *row, int column)
+{
+	return row->nulls[column - 1] ? NULL : TextDatumGetCString(row->values[column - 1]);
+}
+
+static int64
+bigint_column(const Row *row, int column)
+{
+	return DatumGetInt64(row->values[column - 1]);
+}
+
+static Datum
+result_row(Row *row)
+{
+	return PointerGetDatum(heap_form_tuple(row->descriptor, row->values, row->nulls));
+}
+
+/* Refuses a change of columns that users may not set. */
+static void
+check_unchanged(const Row *old_row, const Row *new_row, const int *columns, int count,
+				const char *hint)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (!same_column(old_row, new_row, columns[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("column \"%s\" cannot be changed",
+							NameStr(TupleDescAttr(new_row->descriptor, columns[i] - 1)->attname)),
+					 errhint("%s", hint)));
+	}
+}
+
+/* ----------------------------------------------------------------
+ * chash_rings
+ * ----------------------------------------------------------------
+ */
+
+static void
+require(const Row *row, int column)
+{
+	if (row->nulls[column - 1])
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("column \"%s\" cannot be null",
+						NameStr(TupleDescAttr(row->descriptor, column - 1)->attname))));
+}
+
+static char *
+fingerprint_without_nodes(const Row *row)
+{
+	ChashDefinition empty = {0};
+
+	empty.ring.hash = chash_hash_by_name(text_column(row, RINGS_HASH));
+	(void) chash_placement_by_name(text_column(row, RINGS_PLACEMENT), &empty.ring.placement);
+	empty.ring.hash_tags = DatumGetBool(row->values[RINGS_HASH_TAGS - 1]);
+	if (!row->nulls[RINGS_VNODES - 1])
+		empty.ring.vnodes = DatumGetUInt32(row->values[RINGS_VNODES - 1]);
+	if (!row->nulls[RINGS_PARTITIONS - 1])
+		empty.ring.partitions = DatumGetUInt32(row->values[RINGS_PARTITIONS - 1]);
+	return chash_definition_fingerprint(&empty);
+}
+
+/* Checks a ring, and fills in what was left out. */
+static void
+check_ring(Row *row)
+{
+	char	   *placement;
+
+	chash_check_name("ring", text_column(row, RINGS_RING));
+	require(row, RINGS_PLACEMENT);
+	require(row, RINGS_HASH);
+	require(row, RINGS_HASH_TAGS);
+	require(row, RINGS_REPLICAS);
+	placement = text_column(row, RINGS_PLACEMENT);
+	if (row->nulls[RINGS_VNODES - 1] && strcmp(placement, "vnodes") == 0)
+		set_column(row, RINGS_VNODES, Int32GetDatum(CHASH_DEFAULT_VNODES));
+	if (row->nulls[RINGS_PARTITIONS - 1] && strcmp(placement, "partitions") == 0)
+		set_column(row, RINGS_PARTITIONS, Int32GetDatum(CHASH_DEFAULT_PARTITIONS));
+	chash_check_settings(placement, text_column(row, RINGS_HASH),
+						 !row->nulls[RINGS_VNODES - 1],
+						 DatumGetInt32(row->values[RINGS_VNODES - 1]),
+						 !row->nulls[RINGS_PARTITIONS - 1],
+						 DatumGetInt32(row->values[RINGS_PARTITIONS - 1]));
+	chash_check_replicas(DatumGetInt32(row->values[RINGS_REPLICAS - 1]));
+
+	if (row->nulls[RINGS_EPOCH - 1])
+		set_column(row, RINGS_EPOCH, Int64GetDatum(1));
+	chash_check_epoch_began(text_column(row, RINGS_RING), bigint_column(row, RINGS_EPOCH));
+	if (row->nulls[RINGS_FINGERPRINT - 1])
+		set_column(row, RINGS_FINGERPRINT, CStringGetTextDatum(fingerprint_without_nodes(row)));
+	if (row->nulls[RINGS_HISTORY_FROM - 1])
+		set_column(row, RINGS_HISTORY_FROM, row->values[RINGS_EPOCH - 1]);
+	if (bigint_column(row, RINGS_HISTORY_FROM) < 1 ||
+		bigint_column(row, RINGS_HISTORY_FROM) > bigint_column(row, RINGS_EPOCH))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("history of ring \"%s\" cannot begin with epoch %lld",
+						text_column(row, RINGS_RING),
+						(long long) bigint_column(row, RINGS_HISTORY_FROM)),
+				 errhint("Leave column history_from out.")));
+}
+
+/* Handles the update of a ring's row. */
+static void
+update_ring(const Row *old_row, Row *new_row)
+{
+	static const int fixed[] = {RINGS_RING, RINGS_PLACEMENT, RINGS_HASH, RINGS_VNODES,
+	RINGS_PARTITIONS, RINGS_HASH_TAGS};
+	static const int maintained[] = {RINGS_EPOCH, RINGS_FINGERPRINT, RINGS_HISTORY_FROM};
+	bool		image = chash_is_replica() && !same_column(old_row, new_row, RINGS_EPOCH);
+
+	check_ring(new_row);
+	if (chash_change_depth > 0 || image)
+		return;
+	check_unchanged(old_row, new_row, fixed, lengthof(fixed),
+					"Settings of a ring are fixed: create another ring, and compare the two with chash_ring_diff.");
+	if (!chash_is_replica())
+		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+						"It is maintained by chash.");
+	if (!same_column(old_row, new_row, RINGS_REPLICAS))
+		set_column(new_row, RINGS_EPOCH, Int64GetDatum(bigint_column(old_row, RINGS_EPOCH) + 1));
+}
+
+Datum
+chash_rings_before_row(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	Row			old_row;
+	Row			new_row;
+	pg_uuid_t	version;
+
+	get_rows(trigger, &old_row, &new_row);
+	if (old_row.tuple == NULL)
+		check_ring(&new_row);
+	else
+		update_ring(&old_row, &new_row);
+
+	/* Whatever happens to a ring, nobody may take it for what it was before. */
+	if (!pg_strong_random(&version, sizeof(version)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	set_column(&new_row, RINGS_VERSION, UUIDPGetDatum(&version));
+	return result_row(&new_row);
+}
+
+Datum
+chash_rings_after_row(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	Row			old_row;
+	Row			new_row;
+
+	get_rows(trigger, &old_row, &new_row);
+	if (new_row.tuple == NULL)
+		chash_notify(text_column(&old_row, RINGS_RING), 0);
+	else if (old_row.tuple == NULL || !same_column(&old_row, &new_row, RINGS_EPOCH))
+		chash_notify(text_column(&new_row, RINGS_RING), bigint_column(&new_row, RINGS_EPOCH));
+	return PointerGetDatum(NULL);
+}
+
+/* ----------------------------------------------------------------
+ * chash_nodes
+ * ----------------------------------------------------------------
+ */
+
+/* Checks a node by itself; ring is NULL if a replica does not have it yet. */
+static void
+check_node(Row *row, const ChashRingRow *ring)
+{
+	char	   *name = text_column(row, NODES_NODE);
+	char	   *zone = text_column(row, NODES_ZONE);
+	int64		weight;
+	uint32		token_count = 0;
+	int64	   *tokens;
+
+	chash_check_name("node", name);
+	if (zone != NULL)
+		chash_check_name("zone", zone);
+	require(row, NODES_WEIGHT);
+	weight = chash_weight_from_numeric(DatumGetNumeric(row->values[NODES_WEIGHT - 1]), name);
+	set_column(row, NODES_WEIGHT, NumericGetDatum(chash_weight_to_numeric(weight)));
+	require(row, NODES_STATE);
+	(void) chash_state_is_down(text_column(row, NODES_STATE), name);
+	if (ring == NULL)
+		return;
+	if (!row->nulls[NODES_TOKENS - 1])
+	{
+		tokens = chash_tokens_from_array(DatumGetArrayTypeP(row->values[NODES_TOKENS - 1]),
+										 ring->hash, name, &token_count);
+		set_column(row, NODES_TOKENS, PointerGetDatum(chash_tokens_to_array(tokens, token_count)));
+	}
+	chash_check_tokens_fit(ring, name, token_count);
+	if (ring->placement != CHASH_TOKENS)
+		row->nulls[NODES_TOKENS - 1] = true;
+}
+
+static bool
+same_node(const Row *old_row, const Row *new_row)
+{
+	for (int column = 1; column <= NODES_COLUMNS; column++)
+	{
+		if (!same_column(old_row, new_row, column))
+			return false;
+	}
+	return true;
+}
+
+/* Handles a node to be inserted. */
+static void
+insert_node(Row *row, const ChashRingRow *ring)
+{
+	bool		image = !row->nulls[NODES_EPOCH - 1];
+
+	check_node(row, ring);
+	if (ring == NULL)
+		return;
+	if (!image)
+	{
+		if (!row->nulls[NODES_HELD_PARTITIONS - 1])
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("column \"held_partitions\" cannot be set"),
+					 errhint("It is maintained by chash.")));
+		set_column(row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
+	}
+	else if (!chash_is_replica())
+	{
+		chash_check_epoch_began(ring->ring, bigint_column(row, NODES_EPOCH));
+		if (bigint_column(row, NODES_EPOCH) > ring->epoch)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("epoch %lld of node \"%s\" is past that of its ring, %lld",
+							(long long) bigint_column(row, NODES_EPOCH),
+							text_column(row, NODES_NODE), (long long) ring->epoch),
+					 errhint("Leave column epoch out.")));
+	}
+}
+
+/* Handles a node to be updated. */
+static void
+update_node(const Row *old_row, Row *new_row, const ChashRingRow *ring)
+{
+	static const int fixed[] = {NODES_RING, NODES_NODE};
+	static const int maintained[] = {NODES_HELD_PARTITIONS, NODES_EPOCH};
+	bool		image = chash_is_replica() && !same_column(old_row, new_row, NODES_EPOCH);
+
+	check_node(new_row, ring);
+	if (image || ring == NULL)
+		return;
+	check_unchanged(old_row, new_row, fixed, lengthof(fixed),
+					"A node is known by its name: remove the node, and add the other.");
+	if (chash_change_depth == 0)
+		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+						"It is maintained by chash.");
+	if (!same_node(old_row, new_row))
+		set_column(new_row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
+}
+
+Datum
+chash_nodes_before_row(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	Row			old_row;
+	Row			new_row;
+	char	   *name;
+	ChashRingRow ring;
+	bool		exists;
+	MemoryContext caller = CurrentMemoryContext;
+	Datum		result;
+
+	get_rows(trigger, &old_row, &new_row);
+	if (new_row.tuple != NULL)
+		require(&new_row, NODES_RING);
+	name = text_column(old_row.tuple != NULL ? &old_row : &new_row, NODES_RING);
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	exists = chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, &ring);
+	if (new_row.tuple == NULL)
+	{
+		/* A node to be deleted, perhaps since its ring has been. */
+		SPI_finish();
+		return PointerGetDatum(trigger->tg_trigtuple);
+	}
+	if (!exists && !chash_is_replica())
+		chash_report_unknown_ring(name);
+	if (old_row.tuple == NULL)
+		insert_node(&new_row, exists ? &ring : NULL);
+	else
+		update_node(&old_row, &new_row, exists ? &ring : NULL);
+	MemoryContextSwitchTo(caller);
+	result = result_row(&new_row);
+	SPI_finish();
+	return result;
+}
+
+Datum
+chash_nodes_after_row(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	Row			old_row;
+	Row			new_row;
+	static const int columns[] = {NODES_RING, NODES_NODE, NODES_EPOCH, NODES_WEIGHT, NODES_ZONE,
+	NODES_TOKENS, NODES_HELD_PARTITIONS};
+	ChashParameter parameters[lengthof(columns)];
+
+	/* A replica gets its history by replication. */
+	if (chash_is_replica())
+		return PointerGetDatum(NULL);
+	get_rows(trigger, &old_row, &new_row);
+	if (new_row.tuple != NULL && same_column(&old_row, &new_row, NODES_EPOCH))
+		return PointerGetDatum(NULL);
+
+	/*
+	 * Not what the node was like for a part of this change only; and nothing
+	 * at all if its ring has been dropped.
+	 */
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	for (int i = 0; i < (int) lengthof(columns); i++)
+	{
+		parameters[i].type = TupleDescAttr(old_row.descriptor, columns[i] - 1)->atttypid;
+		parameters[i].value = old_row.values[columns[i] - 1];
+		parameters[i].isnull = old_row.nulls[columns[i] - 1];
+	}
+	chash_execute_own(catalog,
+					  "INSERT INTO @chash_node_history (ring, node, from_epoch, to_epoch, weight,"
+					  " zone, tokens, held_partitions)"
+					  " SELECT ring, $2, $3, epoch + 1, $4, $5, $6, $7 FROM @chash_rings"
+					  " WHERE ring = $1 AND $3 <= epoch", parameters, 7);
+	SPI_finish();
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * Images have been inserted.  If they complete a ring that is being restored,
+ * or take it further that way, all is well.  But if the ring was complete
+ * before, they are a change in disguise, which would go without an epoch.
+ */
+static void
+check_images(const ChashCatalog *catalog, const char *ring)
+{
+	ChashDefinition definition;
+	ChashChange removal = {.kind = CHASH_REMOVE};
+	ChashParameter parameter = chash_text_parameter(ring);
+
+	if (!chash_ring_load_now(catalog, ring, &definition) ||
+		strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) == 0)
+		return;
+	chash_execute(catalog, "SELECT node FROM new_rows WHERE ring = $1", &parameter, 1);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		removal.node = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
+		chash_definition_change(&definition, &removal);
+	}
+	if (strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nodes cannot be inserted into ring \"%s\" with an epoch of their own",
+						ring),
+				 errhint("Leave columns epoch and held_partitions out.")));
+}
+
+Datum
+chash_nodes_after_statement(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	bool		inserted = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+	bool		deleted = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+	SPITupleTable *rings;
+	uint64		count;
+
+	/* Initial synchronization copies images, which are complete by themselves. */
+	if (chash_change_depth > 0 || IsLogicalWorker())
+		return PointerGetDatum(NULL);
+
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_register_trigger_data(trigger) < 0)
+		elog(ERROR, "SPI_connect failed");
+	count = chash_execute(catalog,
+						  deleted ? "SELECT DISTINCT ring, true FROM old_rows ORDER BY ring" :
+						  "SELECT n.ring, bool_or(n.epoch > r.epoch)"
+						  " FROM new_rows n JOIN @chash_rings r ON r.ring = n.ring"
+						  " GROUP BY n.ring ORDER BY n.ring", NULL, 0);
+	rings = SPI_tuptable;
+	for (uint64 i = 0; i < count; i++)
+	{
+		char	   *ring = SPI_getvalue(rings->vals[i], rings->tupdesc, 1);
+		bool		isnull;
+
+		if (DatumGetBool(SPI_getbinval(rings->vals[i], rings->tupdesc, 2, &isnull)))
+			chash_ring_settle(catalog, ring);
+		else if (inserted && !chash_is_replica())
+			check_images(catalog, ring);
+	}
+	SPI_finish();
+	return PointerGetDatum(NULL);
+}
+
+/* ----------------------------------------------------------------
+ * chash_node_history, and all tables
+ * ----------------------------------------------------------------
+ */
+
+Datum
+chash_history_before_row(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	Row			old_row;
+	Row			new_row;
+	char	   *name;
+	HeapTuple	result;
+	ChashRingRow ring;
+	bool		exists;
+
+	get_rows(trigger, &old_row, &new_row);
+	result = new_row.tuple != NULL ? new_row.tuple : old_row.tuple;
+	if (chash_change_depth > 0)
+		return PointerGetDatum(result);
+
+	/* Rows of a dump and replicated ones make older epochs what they were. */
+	if (new_row.tuple != NULL)
+		require(&new_row, HISTORY_RING);
+	name = text_column(old_row.tuple != NULL ? &old_row : &new_row, HISTORY_RING);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	exists = chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, &ring);
+	SPI_finish();
+	if (old_row.tuple != NULL && exists && !chash_is_replica())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recorded history of ring \"%s\" cannot be changed", name),
+				 errhint("Use chash_prune_history to shorten it.")));
+	return PointerGetDatum(result);
+}
+
+Datum
+chash_before_truncate(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+	TriggerData *trigger = get_trigger(fcinfo, &catalog);
+	Oid			table = RelationGetRelid(trigger->tg_relation);
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	chash_execute(catalog, table == catalog->rings ? "DELETE FROM @chash_rings" :
+				  table == catalog->nodes ? "DELETE FROM @chash_nodes" :
+				  "DELETE FROM @chash_node_history", NULL, 0);
+	SPI_finish();
+	return PointerGetDatum(NULL);
+}

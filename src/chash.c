@@ -1,0 +1,44 @@
+/*
+ * chash.c
+ *		Module entry.
+ */
+#include "compat.h"
+
+#include "ring/spec.h"
+#include "store/cache.h"
+#include "store/catalog.h"
+#include "store/change.h"
+#include "store/notify.h"
+
+#include <limits.h>
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+CHASH_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+static void
+check_for_interrupts(void)
+{
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
+_PG_init(void)
+{
+	DefineCustomIntVariable("chash.local_cache_size",
+							"Memory that the built rings of one session may take.",
+							"The ring in use is kept even if it is larger.",
+							&chash_local_cache_size, 65536, 0, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("chash");
+
+	chash_interrupt_hook = check_for_interrupts;
+	chash_catalog_init();
+	chash_cache_init();
+	chash_change_init();
+	chash_notify_init();
+}

@@ -1,0 +1,42 @@
+/*
+ * compat.h
+ *		Every difference between PostgreSQL versions that chash meets, each
+ *		with its reason.  No other file tests PG_VERSION_NUM.
+ */
+#ifndef CHASH_COMPAT_H
+#define CHASH_COMPAT_H
+
+#include "postgres.h"
+
+#if PG_VERSION_NUM < 150000
+#error "chash needs PostgreSQL 15 or later"
+#endif
+
+/*
+ * 18 brought PG_MODULE_MAGIC_EXT, by which pg_get_loaded_modules() can tell
+ * name and version (commit 9324c8c58).
+ */
+#if PG_VERSION_NUM >= 180000
+#define CHASH_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "chash", .version = "0.1.0")
+#else
+#define CHASH_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
+/*
+ * 16 moved the varlena macros from postgres.h to varatt.h (commit d952373a9).
+ */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/*
+ * 16 brought palloc_array (commit 2016055a9), which later minor releases of 15
+ * check for overflow; earlier ones do not have it.
+ */
+#ifndef palloc_array
+#include "storage/shmem.h"
+#define palloc_array(type, count) ((type *) palloc(mul_size(sizeof(type), count)))
+#define palloc0_array(type, count) ((type *) palloc0(mul_size(sizeof(type), count)))
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * ranges.c
+ *		The ranges of positions that nodes own.
+ */
+#include "ranges.h"
+
+bool
+chash_ranges_next(const ChashRing *ring, ChashRangeCursor *cursor, ChashRange *range)
+{
+	const int64_t *positions = chash_ring_positions(ring);
+	const uint32_t *owners = chash_ring_owners(ring);
+	uint32_t	point = cursor->point;
+	int64_t		hi;
+
+	if (cursor->done || ring->point_count == 0)
+		return false;
+
+	range->lo = point == 0 ? ring->lowest : positions[point - 1] + 1;
+	range->node = owners[point];
+
+	/* Go on to the last point of the same owner, past points that lost a tie. */
+	while (point < ring->point_count)
+	{
+		hi = positions[point];
+		while (point < ring->point_count && positions[point] == hi)
+			point++;
+		if (owners[point] != range->node)
+		{
+			range->hi = hi;
+			cursor->point = point;
+			cursor->done = hi == ring->highest;
+			return true;
+		}
+	}
+
+	/* Behind the last point the circle wraps to the owner of the first. */
+	range->hi = ring->highest;
+	cursor->done = true;
+	return true;
+}

@@ -1,0 +1,357 @@
+/*
+ * cache.c
+ *		Built rings, and which of them a snapshot sees.
+ *
+ * A lookup must answer as a query over the tables would under the snapshot of
+ * the calling statement.  So it is the snapshot that is asked, not a message:
+ *
+ * - Every row of chash_rings has a stamp, its column `version`: a random UUID
+ *   that triggers replace before the first row of a ring changes and again
+ *   when the change is complete (see change.c).  No stamp is used twice, so
+ *   an epoch 6 that was rolled back and another epoch 6 never meet.
+ *
+ * - Built rings are kept by name and stamp.  The first lookup under a snapshot
+ *   reads the ring's row under that snapshot, which takes about a microsecond,
+ *   and uses the built ring with the stamp found there, or builds one from rows
+ *   read under the same snapshot.
+ *
+ * - Further lookups under a snapshot that sees the same skip the look.  Within
+ *   a transaction, two snapshots with equal xmin, xmax, numbers of running
+ *   (sub)transactions and command counter see the same: of the transactions
+ *   below xmax, those that run can only become fewer while xmax stays.  (Each
+ *   transaction in that set at the later time was in it at the earlier one, so
+ *   that equal numbers mean equal sets.)  What the transaction did itself is
+ *   covered by the command counter, except when a subtransaction is rolled
+ *   back, and between transactions: those events spoil the mark.
+ *
+ * What follows from that, event by event:
+ *
+ * commit by another		seen by the first statement whose snapshot has it,
+ *							however late invalidation messages come: they are
+ *							sent after the commit has become visible
+ * REPEATABLE READ			the snapshot keeps showing the old stamp; the next
+ *							transaction's snapshot shows the new one
+ * own change				the command counter moves, the row has a new stamp
+ * ROLLBACK, ROLLBACK TO	the old stamp is back, and with it what was built
+ *							for it; what was built for the lost stamp is never
+ *							asked for again
+ * half-done change			has a stamp of its own, so nothing built from it
+ *							can be taken for anything else
+ * two-phase commit,		nothing special: rows become visible, or not
+ * hot standby, replication
+ * PL/pgSQL loops			compare the snapshot at each call, whatever fn_extra
+ *							has kept
+ * parallel query			a worker has the leader's snapshot and transaction,
+ *							and builds its own
+ * DROP EXTENSION			the tables' OIDs are found again (catalog.c)
+ *
+ * Relcache invalidations of the tables are needed for one thing only: TRUNCATE,
+ * which no snapshot is safe from, and tables whose triggers were switched off
+ * (pg_restore --disable-triggers), so that a stamp stayed while rows changed.
+ * They make everything unpinned be thrown away at the next look, not at once:
+ * their callback may run at any moment, also while a ring is being built.
+ *
+ * Built rings are freed only inside chash_cache_get, never while pinned.  Names
+ * of nodes, which lookups return as they are, live as long as the backend: they
+ * can be in anybody's hands.  There are only as many as there have been nodes.
+ */
+#include "cache.h"
+
+#include "definition.h"
+#include "values.h"
+
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+ChashSnapshotMark chash_snapshot_mark;
+uint64		chash_snapshot_serial = 1;
+uint64		chash_cache_generation = 1;
+uint64		chash_cache_looks = 0;
+int			chash_local_cache_size = 65536;
+
+static MemoryContext cache_context = NULL;
+static dlist_head cached_rings = DLIST_STATIC_INIT(cached_rings);
+
+/* The count of invalidations up to which the cache has been cleaned. */
+static uint64 cleaned_at = 0;
+
+/* All node names that were ever returned, by their text. */
+static HTAB *known_names = NULL;
+
+/* No snapshot has xmax 0. */
+static void
+spoil_snapshot_mark(void)
+{
+	chash_snapshot_mark.xmax = InvalidTransactionId;
+	chash_snapshot_serial++;
+}
+
+static void
+transaction_ended(XactEvent event, void *argument)
+{
+	spoil_snapshot_mark();
+}
+
+static void
+subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction,
+					 SubTransactionId parent, void *argument)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		spoil_snapshot_mark();
+}
+
+static uint32
+hash_name(const void *key, Size size)
+{
+	const text *name = *(const text *const *) key;
+
+	return hash_bytes((const unsigned char *) VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+}
+
+static int
+match_names(const void *a, const void *b, Size size)
+{
+	const text *left = *(const text *const *) a;
+	const text *right = *(const text *const *) b;
+
+	if (VARSIZE_ANY_EXHDR(left) != VARSIZE_ANY_EXHDR(right))
+		return 1;
+	return memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left));
+}
+
+void
+chash_cache_init(void)
+{
+	HASHCTL		control = {
+		.keysize = sizeof(text *),
+		.entrysize = sizeof(text *),
+		.hash = hash_name,
+		.match = match_names,
+	};
+
+	cache_context = AllocSetContextCreate(TopMemoryContext, "chash rings", ALLOCSET_SMALL_SIZES);
+	control.hcxt = cache_context;
+	known_names = hash_create("chash node names", 64, &control,
+							  HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+	RegisterXactCallback(transaction_ended, NULL);
+	RegisterSubXactCallback(subtransaction_ended, NULL);
+}
+
+Datum
+chash_cache_make_name(ChashCachedRing *cached, uint32 node)
+{
+	const ChashRingNode *entry = &chash_ring_nodes(cached->ring)[node];
+	text	   *name = cstring_to_text(chash_from_utf8(chash_ring_name(cached->ring, node),
+													   entry->name_length));
+	text	  **known = hash_search(known_names, &name, HASH_FIND, NULL);
+
+	if (known == NULL)
+	{
+		text	   *kept = MemoryContextAlloc(cache_context, VARSIZE(name));
+
+		memcpy(kept, name, VARSIZE(name));
+		known = hash_search(known_names, &kept, HASH_ENTER, NULL);
+	}
+	cached->names[node] = PointerGetDatum(*known);
+	return cached->names[node];
+}
+
+static void
+forget(ChashCachedRing *cached)
+{
+	dlist_delete(&cached->link);
+	chash_cache_generation++;
+	MemoryContextDelete(cached->context);
+}
+
+/* Frees what invalidations have made doubtful. */
+static void
+clean(void)
+{
+	dlist_mutable_iter iter;
+	uint64		now = chash_catalog_invalidations();
+
+	if (cleaned_at == now)
+		return;
+	dlist_foreach_modify(iter, &cached_rings)
+	{
+		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
+
+		if (cached->pins == 0)
+			forget(cached);
+		else
+			memset(&cached->version, 0, sizeof(cached->version));	/* nobody's stamp */
+	}
+	cleaned_at = now;
+	spoil_snapshot_mark();
+}
+
+/*
+ * Makes room after `latest` was built: of the same ring, one other version may
+ * stay for those who change back and forth between two snapshots; of all, what
+ * was used longest ago has to go.
+ */
+static void
+make_room(const ChashCachedRing *latest)
+{
+	dlist_mutable_iter iter;
+	pg_uuid_t	kept = latest->version;
+	bool		one_kept = false;
+	Size		size = 0;
+
+	dlist_foreach_modify(iter, &cached_rings)
+	{
+		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
+		bool		useless = false;
+
+		if (strcmp(cached->name, latest->name) == 0 &&
+			memcmp(&cached->version, &latest->version, sizeof(pg_uuid_t)) != 0)
+		{
+			useless = one_kept && memcmp(&cached->version, &kept, sizeof(pg_uuid_t)) != 0;
+			if (!one_kept)
+				kept = cached->version;
+			one_kept = true;
+		}
+		size += cached->size;
+		if (cached == latest || cached->pins > 0)
+			continue;
+		if (useless || size > (Size) chash_local_cache_size * 1024)
+		{
+			size -= cached->size;
+			forget(cached);
+		}
+	}
+}
+
+/* Notes the active snapshot, with a new serial number if it may see other things. */
+static void
+note_snapshot(Snapshot snapshot)
+{
+	if (chash_snapshot_same())
+		return;
+	chash_snapshot_mark.xmin = snapshot->xmin;
+	chash_snapshot_mark.xmax = snapshot->xmax;
+	chash_snapshot_mark.xcnt = snapshot->xcnt;
+	chash_snapshot_mark.subxcnt = snapshot->subxcnt;
+	chash_snapshot_mark.curcid = snapshot->curcid;
+	chash_snapshot_mark.suboverflowed = snapshot->suboverflowed;
+	chash_snapshot_mark.takenDuringRecovery = snapshot->takenDuringRecovery;
+	chash_snapshot_serial++;
+}
+
+/* Finds a cached ring; one that is confirmed, or one with that stamp. */
+static ChashCachedRing *
+find(const char *name, int64 as_of, const pg_uuid_t *version)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &cached_rings)
+	{
+		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
+
+		if (cached->as_of != as_of || strcmp(cached->name, name) != 0)
+			continue;
+		if (version == NULL ? cached->confirmed == chash_snapshot_serial :
+			memcmp(&cached->version, version, sizeof(pg_uuid_t)) == 0)
+			return cached;
+	}
+	return NULL;
+}
+
+/*
+ * Builds a version of a ring.  Its memory hangs below the caller's until all
+ * is done, so that an error leaves nothing behind.
+ */
+static ChashCachedRing *
+build(const ChashCatalog *catalog, const char *name, int64 as_of, Snapshot snapshot)
+{
+	MemoryContext working = AllocSetContextCreate(CurrentMemoryContext, "chash build",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "chash ring",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(working);
+	ChashDefinition definition;
+	ChashCachedRing *cached;
+	const ChashRing *ring;
+
+	if (!chash_definition_load(catalog, name, snapshot, as_of, &definition))
+		elog(ERROR, "ring \"%s\" has vanished while being read", name);
+	MemoryContextSwitchTo(context);
+	cached = palloc0(sizeof(ChashCachedRing));
+	cached->context = context;
+	cached->name = pstrdup(name);
+	cached->as_of = as_of;
+	cached->version = definition.ring.version;
+	cached->hash = definition.ring.hash;
+	cached->hash_tags = definition.ring.hash_tags;
+	cached->replicas = definition.ring.replicas;
+	cached->epoch = as_of != 0 ? as_of : definition.ring.epoch;
+
+	MemoryContextSwitchTo(working);
+	ring = chash_definition_build(&definition);
+	MemoryContextSwitchTo(context);
+	cached->ring = ring;
+	cached->names = palloc0_array(Datum, Max(ring->node_count, 1));
+	cached->ring = memcpy(MemoryContextAllocHuge(context, ring->size), ring, ring->size);
+	cached->size = MemoryContextMemAllocated(context, true);
+
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(working);
+	MemoryContextSetParent(context, cache_context);
+	dlist_push_head(&cached_rings, &cached->link);
+	return cached;
+}
+
+ChashCachedRing *
+chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+	ChashCachedRing *cached;
+	const ChashCatalog *catalog;
+	ChashRingRow row;
+
+	clean();
+	note_snapshot(snapshot);
+	cached = find(name, as_of, NULL);
+	if (cached != NULL)
+		return cached;
+
+	chash_cache_looks++;
+	catalog = chash_catalog(function);
+	if (!chash_catalog_fetch_ring(catalog, name, snapshot, &row))
+	{
+		if (missing_ok)
+			return NULL;
+		chash_report_unknown_ring(name);
+	}
+	cached = find(name, as_of, &row.version);
+	if (cached == NULL)
+	{
+		cached = build(catalog, name, as_of, snapshot);
+		make_room(cached);
+	}
+	else
+		dlist_move_head(&cached_rings, &cached->link);
+	cached->confirmed = chash_snapshot_serial;
+	return cached;
+}
+
+static void
+unpin(void *argument)
+{
+	((ChashCachedRing *) argument)->pins--;
+}
+
+void
+chash_cache_pin(ChashCachedRing *cached, MemoryContext context)
+{
+	MemoryContextCallback *callback = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
+
+	callback->func = unpin;
+	callback->arg = cached;
+	MemoryContextRegisterResetCallback(context, callback);
+	cached->pins++;
+}

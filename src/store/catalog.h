@@ -1,0 +1,126 @@
+/*
+ * catalog.h
+ *		The extension's tables: where they are, and reading them.
+ *
+ * Reading goes by the tables' OIDs and under the snapshot that the caller
+ * names; nobody's search_path or privileges matter.
+ */
+#ifndef CHASH_CATALOG_H
+#define CHASH_CATALOG_H
+
+#include "../compat.h"
+
+#include "access/attnum.h"
+#include "../ring/spec.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+#include "utils/uuid.h"
+
+/* Columns, in the order of the CREATE TABLE statements. */
+enum
+{
+	RINGS_RING = 1,
+	RINGS_PLACEMENT,
+	RINGS_HASH,
+	RINGS_VNODES,
+	RINGS_PARTITIONS,
+	RINGS_HASH_TAGS,
+	RINGS_REPLICAS,
+	RINGS_EPOCH,
+	RINGS_FINGERPRINT,
+	RINGS_HISTORY_FROM,
+	RINGS_VERSION,
+	RINGS_COLUMNS = RINGS_VERSION
+};
+
+enum
+{
+	NODES_RING = 1,
+	NODES_NODE,
+	NODES_WEIGHT,
+	NODES_ZONE,
+	NODES_STATE,
+	NODES_TOKENS,
+	NODES_HELD_PARTITIONS,
+	NODES_INFO,
+	NODES_EPOCH,
+	NODES_COLUMNS = NODES_EPOCH
+};
+
+enum
+{
+	HISTORY_RING = 1,
+	HISTORY_NODE,
+	HISTORY_FROM_EPOCH,
+	HISTORY_TO_EPOCH,
+	HISTORY_WEIGHT,
+	HISTORY_ZONE,
+	HISTORY_TOKENS,
+	HISTORY_HELD_PARTITIONS,
+	HISTORY_COLUMNS = HISTORY_HELD_PARTITIONS
+};
+
+/* Room for the columns of any of the tables. */
+#define CHASH_MAX_COLUMNS ((int) RINGS_COLUMNS)
+
+StaticAssertDecl(CHASH_MAX_COLUMNS >= (int) NODES_COLUMNS &&
+				 CHASH_MAX_COLUMNS >= (int) HISTORY_COLUMNS,
+				 "CHASH_MAX_COLUMNS has no room for all columns");
+
+/* OIDs of the extension's tables in this database. */
+typedef struct ChashCatalog
+{
+	Oid			rings;
+	Oid			nodes;
+	Oid			history;
+} ChashCatalog;
+
+/* A row of chash_rings.  Strings are in the database's encoding. */
+typedef struct ChashRingRow
+{
+	char	   *ring;
+	ChashPlacement placement;
+	const ChashHash *hash;
+	uint32		vnodes;			/* 0 with other placements */
+	uint32		partitions;		/* 0 with other placements */
+	bool		hash_tags;
+	int32		replicas;
+	int64		epoch;
+	int64		history_from;
+	char	   *fingerprint;
+	pg_uuid_t	version;
+} ChashRingRow;
+
+/* Called with each row of a scan, its columns deformed. */
+typedef void (*ChashRowCallback) (Datum *values, bool *nulls, void *argument);
+
+/* Registers the callback that notices when the tables change their shape or OID. */
+extern void chash_catalog_init(void);
+
+/*
+ * Finds the extension's tables, by any function of the extension: they are in
+ * the schema that it is in.  The result holds until the next call.
+ */
+extern const ChashCatalog *chash_catalog(Oid function);
+
+/*
+ * Counts the invalidations that have come for the tables; whatever has been
+ * read from them before the count changed should be read again.
+ */
+extern uint64 chash_catalog_invalidations(void);
+
+/*
+ * Reads the row of a ring; false if there is none.  Keeps an AccessShareLock
+ * on the table until the end of the transaction, as a query would.
+ */
+extern bool chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring,
+									 Snapshot snapshot, ChashRingRow *row);
+
+/* Calls back with each of a ring's rows in chash_nodes or chash_node_history. */
+extern void chash_catalog_scan(Oid table, const char *ring, Snapshot snapshot,
+							   ChashRowCallback callback, void *argument);
+
+/* The error for a ring that is not there. */
+extern void chash_report_unknown_ring(const char *ring) pg_attribute_noreturn();
+
+#endif

@@ -1,0 +1,85 @@
+/*
+ * change.h
+ *		Changing rings: every write goes through here.
+ *
+ * A change of a ring's nodes, by a function or by direct DML, goes like this:
+ *
+ *	1. BEFORE ROW trigger: chash_ring_touch locks the ring's row and gives it a
+ *	   new stamp before the first of its nodes changes; the node's row is
+ *	   checked, and marked with the epoch to come.
+ *	2. The row changes; AFTER ROW trigger: what it was like goes into the
+ *	   history.
+ *	3. AFTER STATEMENT trigger: chash_ring_settle completes the change: owners
+ *	   of partitions, the whole checked, fingerprint, epoch, another stamp.
+ *	   Functions that need several statements hold this step back until they
+ *	   are through, so that they make one epoch.
+ */
+#ifndef CHASH_CHANGE_H
+#define CHASH_CHANGE_H
+
+#include "definition.h"
+
+/*
+ * While above 0, a function or trigger of chash itself is writing: triggers
+ * let pass what a user may not write, and settling is held back.
+ */
+extern int	chash_change_depth;
+
+extern void chash_change_init(void);
+
+/* Is session_replication_role replica, as it is where changes are replicated? */
+extern bool chash_is_replica(void);
+
+/*
+ * Locks the row of a ring until the end of the transaction, and replaces its
+ * stamp unless nobody can have seen the present one.  False if there is no
+ * such ring.
+ */
+extern bool chash_ring_touch(const ChashCatalog *catalog, const char *ring);
+
+/* Reads the row of a ring as of this moment; false if there is no such ring. */
+extern bool chash_ring_fetch_now(const ChashCatalog *catalog, const char *ring,
+								 ChashRingRow *row);
+
+/* Reads a ring as of this moment; false if there is no such ring. */
+extern bool chash_ring_load_now(const ChashCatalog *catalog, const char *ring,
+								ChashDefinition *definition);
+
+/* Completes a change of a ring's nodes, if there is one to complete. */
+extern void chash_ring_settle(const ChashCatalog *catalog, const char *ring);
+
+/* Makes changes of a ring's nodes as one epoch, and returns the epoch. */
+extern int64 chash_ring_change(const ChashCatalog *catalog, const char *ring,
+							   const ChashChange *changes, uint32 count);
+
+/* Creates a ring with its nodes, at the epoch that it has, and returns that. */
+extern int64 chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition);
+
+extern void chash_ring_drop(const ChashCatalog *catalog, const char *ring);
+
+/* Forgets history; returns how many epochs were forgotten. */
+extern int64 chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep);
+
+/*
+ * Executes a statement with up to nine parameters, by SPI; each "@" in it
+ * stands for the schema of the extension.  SPI must be connected.  Returns the
+ * number of rows.
+ */
+typedef struct ChashParameter
+{
+	Oid			type;
+	Datum		value;
+	bool		isnull;
+} ChashParameter;
+
+extern uint64 chash_execute(const ChashCatalog *catalog, const char *statement,
+							const ChashParameter *parameters, int count);
+
+/* The same as chash's own: with chash_change_depth above 0. */
+extern uint64 chash_execute_own(const ChashCatalog *catalog, const char *statement,
+								const ChashParameter *parameters, int count);
+
+extern ChashParameter chash_text_parameter(const char *string);
+extern ChashParameter chash_bigint_parameter(int64 value);
+
+#endif

@@ -1,0 +1,410 @@
+/*
+ * definition.c
+ *		The definition of a ring in memory.
+ *
+ * What would happen and what happens go the same way: a change is made to a
+ * definition first, where everything that is wrong with it comes to light, and
+ * only then to the tables.
+ */
+#include "definition.h"
+
+#include "values.h"
+
+#include "../ring/partitions.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* Rows are read into a definition by way of this. */
+typedef struct Reader
+{
+	ChashDefinition *definition;
+	int64		as_of;			/* CHASH_NOW, or an epoch */
+} Reader;
+
+static ChashNode *
+append_node(ChashDefinition *definition, char *name)
+{
+	ChashNode  *node;
+
+	if (definition->count == definition->capacity)
+	{
+		Size		capacity = Max((Size) definition->capacity * 2, 16);
+
+		if (definition->nodes == NULL)
+			definition->nodes = MemoryContextAllocHuge(CurrentMemoryContext,
+													   capacity * sizeof(ChashNode));
+		else
+			definition->nodes = repalloc_huge(definition->nodes, capacity * sizeof(ChashNode));
+		definition->capacity = (uint32) capacity;
+	}
+	node = &definition->nodes[definition->count++];
+	memset(node, 0, sizeof(ChashNode));
+	node->name = name;
+	node->spec.name = chash_to_utf8(name, strlen(name), &node->spec.name_length);
+	return node;
+}
+
+static void
+set_zone(ChashNode *node, char *zone)
+{
+	node->zone = zone;
+	node->spec.zone = NULL;
+	node->spec.zone_length = 0;
+	if (zone != NULL)
+		node->spec.zone = chash_to_utf8(zone, strlen(zone), &node->spec.zone_length);
+}
+
+/* Takes what a row of chash_nodes and one of chash_node_history have in common. */
+static void
+read_node(ChashDefinition *definition, Datum name, Datum weight, const NullableDatum *zone,
+		  const NullableDatum *tokens, const NullableDatum *partitions)
+{
+	ChashNode  *node = append_node(definition, TextDatumGetCString(name));
+
+	node->spec.weight = chash_weight_from_numeric(DatumGetNumeric(weight), node->name);
+	if (!zone->isnull)
+		set_zone(node, TextDatumGetCString(zone->value));
+	if (definition->ring.placement == CHASH_TOKENS && !tokens->isnull)
+		node->spec.tokens = chash_tokens_from_array(DatumGetArrayTypeP(tokens->value),
+													definition->ring.hash, node->name,
+													&node->spec.token_count);
+	if (definition->ring.placement == CHASH_PARTITIONS && !partitions->isnull)
+		node->spec.partitions = chash_partitions_from_array(DatumGetArrayTypeP(partitions->value),
+															&node->spec.partition_count);
+}
+
+static NullableDatum
+column(const Datum *values, const bool *nulls, int number)
+{
+	return (NullableDatum) {values[number - 1], nulls[number - 1]};
+}
+
+static void
+read_nodes_row(Datum *values, bool *nulls, void *argument)
+{
+	Reader	   *reader = argument;
+	NullableDatum zone = column(values, nulls, NODES_ZONE);
+	NullableDatum tokens = column(values, nulls, NODES_TOKENS);
+	NullableDatum partitions = column(values, nulls, NODES_HELD_PARTITIONS);
+	int64		epoch = DatumGetInt64(values[NODES_EPOCH - 1]);
+	ChashNode  *node;
+
+	if (reader->as_of != CHASH_NOW && epoch > reader->as_of)
+		return;
+	read_node(reader->definition, values[NODES_NODE - 1], values[NODES_WEIGHT - 1], &zone, &tokens,
+			  &partitions);
+	if (reader->as_of != CHASH_NOW)
+		return;
+	node = &reader->definition->nodes[reader->definition->count - 1];
+	node->epoch = epoch;
+	node->spec.down = chash_state_is_down(TextDatumGetCString(values[NODES_STATE - 1]), node->name);
+	if (!nulls[NODES_INFO - 1])
+		node->info = DatumGetJsonbPCopy(values[NODES_INFO - 1]);
+}
+
+static void
+read_history_row(Datum *values, bool *nulls, void *argument)
+{
+	Reader	   *reader = argument;
+	NullableDatum zone = column(values, nulls, HISTORY_ZONE);
+	NullableDatum tokens = column(values, nulls, HISTORY_TOKENS);
+	NullableDatum partitions = column(values, nulls, HISTORY_HELD_PARTITIONS);
+
+	if (DatumGetInt64(values[HISTORY_FROM_EPOCH - 1]) > reader->as_of ||
+		DatumGetInt64(values[HISTORY_TO_EPOCH - 1]) <= reader->as_of)
+		return;
+	read_node(reader->definition, values[HISTORY_NODE - 1], values[HISTORY_WEIGHT - 1], &zone,
+			  &tokens, &partitions);
+}
+
+static int
+compare_nodes(const void *a, const void *b)
+{
+	const ChashSpecNode *left = &((const ChashNode *) a)->spec;
+	const ChashSpecNode *right = &((const ChashNode *) b)->spec;
+
+	return chash_compare_names(left->name, left->name_length, right->name, right->name_length);
+}
+
+void
+chash_check_epoch_began(const char *ring, int64 epoch)
+{
+	if (epoch < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch %lld of ring \"%s\" never was", (long long) epoch, ring),
+				 errhint("Epochs count from 1.")));
+}
+
+static void
+check_epoch(const ChashRingRow *ring, int64 epoch)
+{
+	chash_check_epoch_began(ring->ring, epoch);
+	if (epoch > ring->epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch %lld of ring \"%s\" is still to come", (long long) epoch,
+						ring->ring),
+				 errdetail("The ring is at epoch %lld.", (long long) ring->epoch)));
+	if (epoch < ring->history_from)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch %lld of ring \"%s\" is not on record any more", (long long) epoch,
+						ring->ring),
+				 errdetail("The oldest that is on record is %lld.",
+						   (long long) ring->history_from)));
+}
+
+bool
+chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
+					  int64 as_of, ChashDefinition *definition)
+{
+	Reader		reader = {definition, as_of};
+
+	memset(definition, 0, sizeof(*definition));
+	if (!chash_catalog_fetch_ring(catalog, ring, snapshot, &definition->ring))
+		return false;
+	if (as_of != CHASH_NOW)
+	{
+		check_epoch(&definition->ring, as_of);
+		chash_catalog_scan(catalog->history, ring, snapshot, read_history_row, &reader);
+	}
+	chash_catalog_scan(catalog->nodes, ring, snapshot, read_nodes_row, &reader);
+	qsort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes);
+	return true;
+}
+
+/* The first node whose name is not smaller: the node itself, or its place. */
+static uint32
+find_place(const ChashDefinition *definition, const char *name, bool *found)
+{
+	ChashNode	wanted = {0};
+	uint32		low = 0;
+	uint32		high = definition->count;
+
+	wanted.spec.name = chash_to_utf8(name, strlen(name), &wanted.spec.name_length);
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (compare_nodes(&definition->nodes[middle], &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*found = low < definition->count && compare_nodes(&definition->nodes[low], &wanted) == 0;
+	return low;
+}
+
+ChashNode *
+chash_definition_find(const ChashDefinition *definition, const char *name)
+{
+	bool		found;
+	uint32		place = find_place(definition, name, &found);
+
+	return found ? &definition->nodes[place] : NULL;
+}
+
+static ChashNode *
+insert_node(ChashDefinition *definition, uint32 place, char *name)
+{
+	ChashNode  *node = append_node(definition, name);
+	ChashNode	added = *node;
+
+	node = &definition->nodes[place];
+	memmove(node + 1, node, (definition->count - 1 - place) * sizeof(ChashNode));
+	*node = added;
+	node->spec.weight = CHASH_WEIGHT_ONE;
+	return node;
+}
+
+void
+chash_check_tokens_fit(const ChashRingRow *ring, const char *node, uint32 token_count)
+{
+	if (ring->placement == CHASH_TOKENS)
+	{
+		if (token_count == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("node \"%s\" has no tokens", node),
+					 errhint("Ring \"%s\" has placement tokens: give the positions of the node's points.",
+							 ring->ring)));
+	}
+	else if (token_count > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("node \"%s\" cannot have tokens", node),
+				 errhint("Ring \"%s\" has placement %s; only placement tokens takes them.",
+						 ring->ring, chash_placement_name(ring->placement))));
+}
+
+void
+chash_report_unknown_node(const char *ring, const char *node)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("ring \"%s\" has no node \"%s\"", ring, node),
+			 errhint("Table chash_nodes lists those that it has.")));
+}
+
+void
+chash_definition_change(ChashDefinition *definition, const ChashChange *change)
+{
+	bool		found;
+	uint32		place;
+	ChashNode  *node;
+
+	chash_check_name("node", change->node);
+	place = find_place(definition, change->node, &found);
+	if (found && change->kind == CHASH_ADD)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("ring \"%s\" already has a node \"%s\"", definition->ring.ring,
+						change->node)));
+	if (!found && (change->kind == CHASH_SET || change->kind == CHASH_REMOVE))
+		chash_report_unknown_node(definition->ring.ring, change->node);
+
+	if (change->kind == CHASH_REMOVE)
+	{
+		definition->count--;
+		memmove(&definition->nodes[place], &definition->nodes[place + 1],
+				(definition->count - place) * sizeof(ChashNode));
+		return;
+	}
+
+	node = found ? &definition->nodes[place] : insert_node(definition, place, change->node);
+	if (change->has_weight)
+		node->spec.weight = change->weight;
+	if (change->has_zone)
+	{
+		if (change->zone != NULL)
+			chash_check_name("zone", change->zone);
+		set_zone(node, change->zone);
+	}
+	if (change->has_info)
+		node->info = change->info;
+	if (change->has_state)
+		node->spec.down = change->down;
+	if (change->has_tokens)
+	{
+		chash_check_tokens(change->tokens, change->token_count, definition->ring.hash, node->name);
+		node->spec.tokens = change->tokens;
+		node->spec.token_count = change->token_count;
+	}
+	chash_check_tokens_fit(&definition->ring, node->name, node->spec.token_count);
+}
+
+void
+chash_definition_spec(const ChashDefinition *definition, ChashSpec *spec)
+{
+	memset(spec, 0, sizeof(*spec));
+	spec->hash = definition->ring.hash;
+	spec->placement = definition->ring.placement;
+	spec->hash_tags = definition->ring.hash_tags;
+	spec->vnodes = definition->ring.vnodes;
+	spec->partitions = definition->ring.partitions;
+	spec->node_count = definition->count;
+	spec->nodes = MemoryContextAllocHuge(CurrentMemoryContext,
+										 Max(definition->count, 1) * sizeof(ChashSpecNode));
+	for (uint32 i = 0; i < definition->count; i++)
+		spec->nodes[i] = definition->nodes[i].spec;
+}
+
+static void
+report_spec_error(const ChashDefinition *definition, ChashSpecError error)
+{
+	const char *ring = definition->ring.ring;
+
+	switch (error)
+	{
+		case CHASH_SPEC_OK:
+			return;
+		case CHASH_SPEC_TOO_MANY_POINTS:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("ring \"%s\" would have more than %d points", ring, CHASH_MAX_POINTS),
+					 errhint("Points are vnodes times weight: divide all weights by one number, or use fewer vnodes or tokens.")));
+			break;
+		case CHASH_SPEC_TOO_FEW_PARTITIONS:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("ring \"%s\" would have more nodes than its %u partitions", ring,
+							definition->ring.partitions),
+					 errhint("The number of partitions is fixed: create a ring with more of them.")));
+			break;
+		case CHASH_SPEC_BAD_OWNERS:
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("partitions of ring \"%s\" do not have one owner each", ring),
+					 errdetail("The columns held_partitions of its nodes in chash_nodes do not fit together."),
+					 errhint("Restore the table as a whole; any change of the ring by a function gives every partition an owner again.")));
+			break;
+	}
+}
+
+/* Room for the partitions of a placement partitions, and for working on them. */
+void
+chash_definition_assign(ChashDefinition *definition)
+{
+	ChashSpec	spec;
+	uint32		weighted = 0;
+	uint32	   *lists;
+	void	   *scratch;
+
+	if (definition->ring.placement != CHASH_PARTITIONS)
+		return;
+	chash_definition_spec(definition, &spec);
+	for (uint32 i = 0; i < spec.node_count; i++)
+		weighted += spec.nodes[i].weight > 0;
+	if (weighted > spec.partitions)
+		report_spec_error(definition, CHASH_SPEC_TOO_FEW_PARTITIONS);
+
+	lists = palloc_array(uint32, spec.partitions);
+	scratch = MemoryContextAllocHuge(CurrentMemoryContext, chash_partitions_scratch_size(&spec));
+	chash_partitions_assign(&spec, lists, scratch);
+	for (uint32 i = 0; i < definition->count; i++)
+		definition->nodes[i].spec = spec.nodes[i];
+	pfree(scratch);
+	pfree(spec.nodes);
+}
+
+uint32
+chash_definition_check(const ChashDefinition *definition, const ChashSpec *spec)
+{
+	uint32		points;
+
+	report_spec_error(definition, chash_spec_check(spec, &points));
+	return points;
+}
+
+ChashRing *
+chash_definition_build(const ChashDefinition *definition)
+{
+	ChashSpec	spec;
+	uint32		points;
+	ChashRing  *ring;
+	void	   *scratch;
+
+	chash_definition_spec(definition, &spec);
+	points = chash_definition_check(definition, &spec);
+	ring = MemoryContextAllocHuge(CurrentMemoryContext, chash_ring_size(&spec, points));
+	scratch = MemoryContextAllocHuge(CurrentMemoryContext,
+									 Max(chash_ring_scratch_size(&spec, points), 1));
+	report_spec_error(definition, chash_ring_build(&spec, points, ring, scratch));
+	pfree(scratch);
+	pfree(spec.nodes);
+	return ring;
+}
+
+char *
+chash_definition_fingerprint(const ChashDefinition *definition)
+{
+	char	   *fingerprint = palloc(CHASH_FINGERPRINT_SIZE);
+	ChashSpec	spec;
+
+	chash_definition_spec(definition, &spec);
+	chash_spec_fingerprint(&spec, fingerprint);
+	pfree(spec.nodes);
+	return fingerprint;
+}

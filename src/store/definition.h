@@ -1,0 +1,105 @@
+/*
+ * definition.h
+ *		The definition of a ring in memory: read from the tables, changed, and
+ *		turned into a spec, from which src/ring builds.
+ *
+ * All memory is palloc'd in the context that is current when a function is
+ * called.
+ */
+#ifndef CHASH_DEFINITION_H
+#define CHASH_DEFINITION_H
+
+#include "catalog.h"
+
+#include "../ring/ring.h"
+#include "utils/jsonb.h"
+#include "utils/numeric.h"
+
+/* In place of an epoch, which counts from 1: the ring as it is. */
+#define CHASH_NOW 0
+
+/* A node.  Strings of the spec are UTF-8, all others as the database has them. */
+typedef struct ChashNode
+{
+	ChashSpecNode spec;
+	char	   *name;
+	char	   *zone;			/* NULL: none */
+	Jsonb	   *info;			/* NULL: none */
+	int64		epoch;			/* in which the row last changed */
+} ChashNode;
+
+typedef struct ChashDefinition
+{
+	ChashRingRow ring;
+	ChashNode  *nodes;			/* ascending by UTF-8 name */
+	uint32		count;
+	uint32		capacity;
+} ChashDefinition;
+
+typedef enum ChashChangeKind
+{
+	CHASH_ADD,					/* the node must not be there */
+	CHASH_SET,					/* the node must be there */
+	CHASH_UPSERT,				/* either */
+	CHASH_REMOVE				/* the node must be there */
+} ChashChangeKind;
+
+/* A change of one node: has_ says what is given. */
+typedef struct ChashChange
+{
+	ChashChangeKind kind;
+	char	   *node;
+	bool		has_weight;
+	bool		has_zone;
+	bool		has_info;
+	bool		has_tokens;
+	bool		has_state;
+	int64		weight;			/* in thousandths */
+	char	   *zone;			/* NULL: none */
+	Jsonb	   *info;			/* NULL: none */
+	int64	   *tokens;			/* ascending; NULL: none */
+	uint32		token_count;
+	bool		down;
+} ChashChange;
+
+/*
+ * Reads a ring under a snapshot; false if there is none of that name.  With
+ * as_of other than CHASH_NOW, its nodes as they were in that epoch (without info and up or down),
+ * which must be one that is on record.
+ */
+extern bool chash_definition_load(const ChashCatalog *catalog, const char *ring,
+								  Snapshot snapshot, int64 as_of, ChashDefinition *definition);
+
+/* Raises an error for an epoch below 1. */
+extern void chash_check_epoch_began(const char *ring, int64 epoch);
+
+/* Raises an error if a ring's placement needs tokens that a node lacks, or the reverse. */
+extern void chash_check_tokens_fit(const ChashRingRow *ring, const char *node,
+								   uint32 token_count);
+
+/* The error for a node that is not there. */
+extern void chash_report_unknown_node(const char *ring, const char *node)
+			pg_attribute_noreturn();
+
+/* Finds a node by name; NULL if it is not there. */
+extern ChashNode *chash_definition_find(const ChashDefinition *definition, const char *name);
+
+/* Makes a change, or raises the error that tells what is wrong with it. */
+extern void chash_definition_change(ChashDefinition *definition, const ChashChange *change);
+
+/* Gives the partitions of a ring with placement partitions their owners. */
+extern void chash_definition_assign(ChashDefinition *definition);
+
+/* A spec of the definition, which must stay as long. */
+extern void chash_definition_spec(const ChashDefinition *definition, ChashSpec *spec);
+
+/* Raises the error that tells what is wrong with the whole, if anything; counts the points. */
+extern uint32 chash_definition_check(const ChashDefinition *definition, const ChashSpec *spec);
+
+/* Builds the ring of a definition, in the current memory context. */
+extern ChashRing *chash_definition_build(const ChashDefinition *definition);
+
+/* The fingerprint of a definition. */
+extern char *chash_definition_fingerprint(const ChashDefinition *definition);
+
+#endif
