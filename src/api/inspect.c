@@ -62,8 +62,8 @@ chash_points(PG_FUNCTION_ARGS)
 		bool		nulls[2] = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		values[0] = Int64GetDatum(chash_ring_positions(ring)[point]);
-		values[1] = chash_name(&names, chash_ring_owners(ring)[point], &nulls[1]);
+		values[0] = Int64GetDatum(chash_point_position(ring, point));
+		values[1] = chash_name(&names, chash_point_owner(ring, point), &nulls[1]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

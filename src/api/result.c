@@ -47,14 +47,13 @@ chash_shares(const ChashRing *ring, uint32 replicas)
 	uint32		limit = Min(replicas, ring->holder_count);
 	uint32	   *nodes = palloc_array(uint32, Max(limit, 1));
 	ChashWalk  *walk = MemoryContextAllocHuge(CurrentMemoryContext, chash_walk_size(ring, limit));
-	const int64_t *positions = chash_ring_positions(ring);
 	int64		lo = ring->lowest;
 
 	chash_walk_init(walk, ring, limit, false);
 	for (uint32 point = 0; point <= ring->point_count && limit > 0; point++)
 	{
 		/* Behind the last point the circle wraps to the first. */
-		int64		hi = point < ring->point_count ? positions[point] : ring->highest;
+		int64		hi = chash_point_position(ring, point);
 		uint32		count;
 
 		if (point % 65536 == 0)

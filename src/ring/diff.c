@@ -200,8 +200,8 @@ compare_sets(Sweep *sweep, int64_t lo, int64_t hi)
 static void
 compare_owners(Sweep *sweep, int64_t lo, int64_t hi)
 {
-	uint32_t	from = chash_ring_owners(sweep->before.ring)[sweep->before.point];
-	uint32_t	to = chash_ring_owners(sweep->after.ring)[sweep->after.point];
+	uint32_t	from = chash_point_owner(sweep->before.ring, sweep->before.point);
+	uint32_t	to = chash_point_owner(sweep->after.ring, sweep->after.point);
 
 	if (from == CHASH_NO_NODE && to == CHASH_NO_NODE)
 		return;
@@ -214,9 +214,8 @@ compare_owners(Sweep *sweep, int64_t lo, int64_t hi)
 static void
 pass(Side *side, int64_t position)
 {
-	const int64_t *positions = chash_ring_positions(side->ring);
-
-	while (side->point < side->ring->point_count && positions[side->point] == position)
+	while (side->point < side->ring->point_count &&
+		   chash_point_position(side->ring, side->point) == position)
 		side->point++;
 }
 
@@ -224,8 +223,6 @@ void
 chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, void *scratch,
 		   ChashDiffRows *rows)
 {
-	const int64_t *before_positions = chash_ring_positions(before);
-	const int64_t *after_positions = chash_ring_positions(after);
 	size_t		limit = open_limit(before, after, replicas);
 	Sweep		sweep = {.replicas = replicas,.rows = rows};
 	char	   *memory = scratch;
@@ -239,14 +236,12 @@ chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, v
 
 	for (;;)
 	{
-		/* Behind the last point stands the highest position there can be. */
-		int64_t		before_hi = before_positions[sweep.before.point];
-		int64_t		after_hi = after_positions[sweep.after.point];
+		/* Behind the last point stands one at the highest position. */
+		int64_t		before_hi = chash_point_position(before, sweep.before.point);
+		int64_t		after_hi = chash_point_position(after, sweep.after.point);
 		int64_t		hi = before_hi < after_hi ? before_hi : after_hi;
 		size_t	   *swap = sweep.open;
 
-		if (hi > before->highest)
-			hi = before->highest;
 		if (++sweep.segment % 65536 == 0 && chash_interrupt_hook != NULL)
 			chash_interrupt_hook();
 

@@ -7,24 +7,22 @@
 bool
 chash_ranges_next(const ChashRing *ring, ChashRangeCursor *cursor, ChashRange *range)
 {
-	const int64_t *positions = chash_ring_positions(ring);
-	const uint32_t *owners = chash_ring_owners(ring);
 	uint32_t	point = cursor->point;
 	int64_t		hi;
 
 	if (cursor->done || ring->point_count == 0)
 		return false;
 
-	range->lo = point == 0 ? ring->lowest : positions[point - 1] + 1;
-	range->node = owners[point];
+	range->lo = point == 0 ? ring->lowest : chash_point_position(ring, point - 1) + 1;
+	range->node = chash_point_owner(ring, point);
 
 	/* Go on to the last point of the same owner, past points that lost a tie. */
 	while (point < ring->point_count)
 	{
-		hi = positions[point];
-		while (point < ring->point_count && positions[point] == hi)
+		hi = chash_point_position(ring, point);
+		while (point < ring->point_count && chash_point_position(ring, point) == hi)
 			point++;
-		if (owners[point] != range->node)
+		if (chash_point_owner(ring, point) != range->node)
 		{
 			range->hi = hi;
 			cursor->point = point;

@@ -62,7 +62,6 @@ uint32_t
 chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nodes)
 {
 	const ChashRing *ring = walk->ring;
-	const uint32_t *owners = chash_ring_owners(ring);
 	const ChashRingNode *entries = chash_ring_nodes(ring);
 	uint32_t	available = walk->live ? ring->live_count : ring->holder_count;
 	uint32_t   *met = walk->marks;
@@ -95,7 +94,7 @@ chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nod
 
 		if (point >= ring->point_count)
 			point = 0;
-		node = owners[point];
+		node = chash_point_owner(ring, point);
 		if (met[node] == stamp)
 			continue;
 		met[node] = stamp;

@@ -19,12 +19,21 @@
 /* How many points are made or sorted between two looks for interrupts. */
 #define INTERRUPT_INTERVAL 65536
 
+/* Points as they are made, before they are sorted. */
 typedef struct Scratch
 {
-	int64_t    *positions;
+	const ChashRing *ring;
+	uint64_t   *offsets;
 	uint32_t   *owners;
 	uint32_t	count;
 } Scratch;
+
+/* Where points are sorted into. */
+typedef struct Points
+{
+	ChashPoint *points;
+	uint32_t   *lows;
+} Points;
 
 static size_t
 align(size_t size)
@@ -39,12 +48,12 @@ align(size_t size)
 size_t
 chash_ring_size(const ChashSpec *spec, uint32_t point_count)
 {
-	size_t		slots = (size_t) point_count + 1;
+	size_t		slots = (size_t) point_count + CHASH_WINDOW;
 	size_t		size = sizeof(ChashRing);
 
-	size += slots * sizeof(int64_t);
+	size += slots * sizeof(ChashPoint);
+	size += align((slots + point_count + 1) * sizeof(uint32_t));
 	size += spec->node_count * sizeof(ChashRingNode);
-	size += align(2 * slots * sizeof(uint32_t));
 	size += (size_t) spec->node_count * sizeof(ChashRingZone);
 	for (uint32_t i = 0; i < spec->node_count; i++)
 		size += spec->nodes[i].name_length;
@@ -54,7 +63,7 @@ chash_ring_size(const ChashSpec *spec, uint32_t point_count)
 size_t
 chash_ring_scratch_size(const ChashSpec *spec, uint32_t point_count)
 {
-	return align((size_t) point_count * (sizeof(int64_t) + sizeof(uint32_t))) +
+	return align((size_t) point_count * (sizeof(uint64_t) + sizeof(uint32_t))) +
 		spec->node_count * sizeof(ChashSpecNode *);
 }
 
@@ -128,7 +137,7 @@ static inline void
 add_point(Scratch *scratch, int64_t position, uint32_t owner)
 {
 	check_interrupts(scratch->count + 1);
-	scratch->positions[scratch->count] = position;
+	scratch->offsets[scratch->count] = chash_ring_offset(scratch->ring, position);
 	scratch->owners[scratch->count] = owner;
 	scratch->count++;
 }
@@ -190,37 +199,61 @@ add_points(const ChashSpec *spec, Scratch *scratch)
 	}
 }
 
-static inline bool
-point_before(int64_t a_position, uint32_t a_owner, int64_t b_position, uint32_t b_owner)
+static inline uint64_t
+offset_of(const Points *points, uint32_t at)
 {
-	return a_position != b_position ? a_position < b_position : a_owner < b_owner;
+	return (uint64_t) points->points[at].high << 32 | points->lows[at];
+}
+
+/* Puts a point into a place. */
+static inline void
+put(Points *points, uint32_t at, uint64_t offset, uint32_t owner)
+{
+	points->points[at].high = (uint32_t) (offset >> 32);
+	points->points[at].owner = owner;
+	points->lows[at] = (uint32_t) offset;
+}
+
+static inline void
+move(Points *points, uint32_t to, uint32_t from)
+{
+	points->points[to] = points->points[from];
+	points->lows[to] = points->lows[from];
+}
+
+/* Does a point stand before the one at a place? */
+static inline bool
+before(uint64_t offset, uint32_t owner, const Points *points, uint32_t at)
+{
+	uint64_t	other = offset_of(points, at);
+
+	return offset != other ? offset < other : owner < points->points[at].owner;
 }
 
 static void
-insertion_sort(int64_t *positions, uint32_t *owners, uint32_t count)
+insertion_sort(Points *points, uint32_t first, uint32_t end)
 {
-	for (uint32_t i = 1; i < count; i++)
+	for (uint32_t i = first + 1; i < end; i++)
 	{
-		int64_t		position = positions[i];
-		uint32_t	owner = owners[i];
+		uint64_t	offset = offset_of(points, i);
+		uint32_t	owner = points->points[i].owner;
 		uint32_t	at = i;
 
-		while (at > 0 && point_before(position, owner, positions[at - 1], owners[at - 1]))
+		while (at > first && before(offset, owner, points, at - 1))
 		{
-			positions[at] = positions[at - 1];
-			owners[at] = owners[at - 1];
+			move(points, at, at - 1);
 			at--;
 		}
-		positions[at] = position;
-		owners[at] = owner;
+		if (at != i)
+			put(points, at, offset, owner);
 	}
 }
 
 static void
-sift_down(int64_t *positions, uint32_t *owners, uint32_t count, uint32_t at)
+sift_down(Points *points, uint32_t first, uint32_t count, uint32_t at)
 {
-	int64_t		position = positions[at];
-	uint32_t	owner = owners[at];
+	uint64_t	offset = offset_of(points, first + at);
+	uint32_t	owner = points->points[first + at].owner;
 
 	for (;;)
 	{
@@ -228,52 +261,54 @@ sift_down(int64_t *positions, uint32_t *owners, uint32_t count, uint32_t at)
 
 		if (child >= count)
 			break;
-		if (child + 1 < count && point_before(positions[child], owners[child],
-											  positions[child + 1], owners[child + 1]))
+		if (child + 1 < count &&
+			before(offset_of(points, first + child), points->points[first + child].owner,
+				   points, first + child + 1))
 			child++;
-		if (!point_before(position, owner, positions[child], owners[child]))
+		if (!before(offset, owner, points, first + child))
 			break;
-		positions[at] = positions[child];
-		owners[at] = owners[child];
+		move(points, first + at, first + child);
 		at = child;
 	}
-	positions[at] = position;
-	owners[at] = owner;
+	put(points, first + at, offset, owner);
 }
 
 static void
-heap_sort(int64_t *positions, uint32_t *owners, uint32_t count)
+heap_sort(Points *points, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = count / 2; i-- > 0;)
 	{
 		check_interrupts(i);
-		sift_down(positions, owners, count, i);
+		sift_down(points, first, count, i);
 	}
 	for (uint32_t last = count - 1; last > 0; last--)
 	{
-		int64_t		position = positions[0];
-		uint32_t	owner = owners[0];
+		uint64_t	offset = offset_of(points, first);
+		uint32_t	owner = points->points[first].owner;
 
 		check_interrupts(last);
-		positions[0] = positions[last];
-		owners[0] = owners[last];
-		positions[last] = position;
-		owners[last] = owner;
-		sift_down(positions, owners, last, 0);
+		move(points, first, first + last);
+		put(points, first + last, offset, owner);
+		sift_down(points, first, last, 0);
 	}
+}
+
+static inline uint32_t
+bucket_of(const ChashRing *ring, uint64_t offset)
+{
+	return chash_ring_bucket(ring, (uint32_t) (offset >> 32));
 }
 
 /* Sorts the scratch points into the ring, and fills its buckets. */
 static void
-sort_points(ChashRing *ring, const Scratch *scratch, int64_t *positions, uint32_t *owners,
-			uint32_t *buckets)
+sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *buckets)
 {
 	uint32_t	count = ring->point_count;
 	uint32_t	start = 0;
 
 	memset(buckets, 0, ((size_t) count + 1) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < count; i++)
-		buckets[chash_ring_bucket(ring, scratch->positions[i])]++;
+		buckets[bucket_of(ring, scratch->offsets[i])]++;
 	for (uint32_t b = 0; b <= count; b++)
 	{
 		uint32_t	size = buckets[b];
@@ -282,12 +317,8 @@ sort_points(ChashRing *ring, const Scratch *scratch, int64_t *positions, uint32_
 		start += size;
 	}
 	for (uint32_t i = 0; i < count; i++)
-	{
-		uint32_t	at = buckets[chash_ring_bucket(ring, scratch->positions[i])]++;
-
-		positions[at] = scratch->positions[i];
-		owners[at] = scratch->owners[i];
-	}
+		put(points, buckets[bucket_of(ring, scratch->offsets[i])]++, scratch->offsets[i],
+			scratch->owners[i]);
 
 	/* Each bucket's start has become its end: the start of the next one. */
 	memmove(buckets + 1, buckets, (size_t) count * sizeof(uint32_t));
@@ -301,24 +332,29 @@ sort_points(ChashRing *ring, const Scratch *scratch, int64_t *positions, uint32_
 		if (size > CHASH_CROWD)
 			ring->crowded = true;
 		if (size <= INSERTION_LIMIT)
-			insertion_sort(positions + buckets[b], owners + buckets[b], size);
+			insertion_sort(points, buckets[b], buckets[b + 1]);
 		else
-			heap_sort(positions + buckets[b], owners + buckets[b], size);
+			heap_sort(points, buckets[b], size);
 	}
+	for (uint32_t i = 0; i < CHASH_WINDOW; i++)
+		put(points, count + i, UINT64_MAX,
+			count > 0 ? points->points[0].owner : CHASH_NO_NODE);
 }
 
 ChashSpecError
 chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, void *scratch_memory)
 {
-	size_t		slots = (size_t) point_count + 1;
-	int64_t    *positions = (int64_t *) (ring + 1);
-	ChashRingNode *nodes = (ChashRingNode *) (positions + slots);
-	uint32_t   *owners = (uint32_t *) (nodes + spec->node_count);
-	uint32_t   *buckets = owners + slots;
-	ChashRingZone *zones = (ChashRingZone *) ((char *) owners + align(2 * slots * sizeof(uint32_t)));
+	size_t		slots = (size_t) point_count + CHASH_WINDOW;
+	ChashPoint *points = (ChashPoint *) (ring + 1);
+	uint32_t   *lows = (uint32_t *) (points + slots);
+	uint32_t   *buckets = lows + slots;
+	ChashRingNode *nodes = (ChashRingNode *) ((char *) lows +
+											  align((slots + point_count + 1) * sizeof(uint32_t)));
+	ChashRingZone *zones = (ChashRingZone *) (nodes + spec->node_count);
 	char	   *names = (char *) (zones + spec->node_count);
 	const ChashSpecNode **by_zone = scratch_memory;
-	Scratch		scratch;
+	Points		target = {points, lows};
+	Scratch		scratch = {.ring = ring};
 
 	memset(ring, 0, sizeof(ChashRing));
 	ring->size = chash_ring_size(spec, point_count);
@@ -328,7 +364,7 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	ring->point_count = point_count;
 	ring->node_count = spec->node_count;
 	ring->nodes_offset = (uint64_t) ((char *) nodes - (char *) ring);
-	ring->owners_offset = (uint64_t) ((char *) owners - (char *) ring);
+	ring->lows_offset = (uint64_t) ((char *) lows - (char *) ring);
 	ring->buckets_offset = (uint64_t) ((char *) buckets - (char *) ring);
 	ring->zones_offset = (uint64_t) ((char *) zones - (char *) ring);
 	ring->names_offset = (uint64_t) ((char *) names - (char *) ring);
@@ -336,48 +372,36 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	fill_nodes(spec, ring, nodes, names);
 	number_zones(spec, ring, nodes, zones, by_zone);
 
-	scratch.positions = (int64_t *) (by_zone + spec->node_count);
-	scratch.owners = (uint32_t *) (scratch.positions + point_count);
-	scratch.count = 0;
+	scratch.offsets = (uint64_t *) (by_zone + spec->node_count);
+	scratch.owners = (uint32_t *) (scratch.offsets + point_count);
 	add_points(spec, &scratch);
 	assert(scratch.count == point_count);
+	sort_points(ring, &scratch, &target, buckets);
 
-	sort_points(ring, &scratch, positions, owners, buckets);
-	positions[point_count] = INT64_MAX;
-	owners[point_count] = point_count > 0 ? owners[0] : CHASH_NO_NODE;
-
-	if (spec->placement == CHASH_PARTITIONS)
-	{
-		for (uint32_t i = 1; i < point_count; i++)
-		{
-			if (positions[i] == positions[i - 1])
-				return CHASH_SPEC_BAD_OWNERS;
-		}
-	}
-#ifndef NDEBUG
 	for (uint32_t i = 1; i < point_count; i++)
 	{
-		assert(!point_before(positions[i], owners[i], positions[i - 1], owners[i - 1]));
+		assert(!before(offset_of(&target, i), points[i].owner, &target, i - 1));
 		assert(buckets[i] >= buckets[i - 1]);
+		if (spec->placement == CHASH_PARTITIONS &&
+			offset_of(&target, i) == offset_of(&target, i - 1))
+			return CHASH_SPEC_BAD_OWNERS;
 	}
-#endif
 	return CHASH_SPEC_OK;
 }
 
 uint32_t
 chash_ring_next_live(const ChashRing *ring, uint32_t point)
 {
-	const uint32_t *owners = chash_ring_owners(ring);
 	const ChashRingNode *nodes = chash_ring_nodes(ring);
 
 	if (ring->live_count == 0)
 		return CHASH_NO_NODE;
 	if (point == ring->point_count)
 		point = 0;
-	while (nodes[owners[point]].down)
+	while (nodes[chash_point_owner(ring, point)].down)
 	{
 		if (++point == ring->point_count)
 			point = 0;
 	}
-	return owners[point];
+	return chash_point_owner(ring, point);
 }

@@ -2,22 +2,29 @@
  * ring.h
  *		A built ring: one immutable, position-independent block of memory.
  *
- *	+-----------+-----------------+------------+-----------+---------+-------+--------+
- *	| ChashRing | positions       | nodes      | owners    | buckets | zones | names  |
- *	| header    | int64 [P + 1]   | [N]        | uint32    | uint32  | [Z]   | bytes  |
- *	|           |                 |            | [P + 1]   | [P + 1] |       |        |
- *	+-----------+-----------------+------------+-----------+---------+-------+--------+
+ *	+-----------+--------------+--------------+---------+---------+-------+-------+
+ *	| ChashRing | points       | lows         | buckets | nodes   | zones | names |
+ *	| header    | 8 bytes each | uint32       | uint32  | [N]     | [Z]   | bytes |
+ *	|           | [P + window] | [P + window] | [P + 1] |         |       |       |
+ *	+-----------+--------------+--------------+---------+---------+-------+-------+
  *
- * The P points are sorted by position, points at one position by their node's
- * name.  owners[i] is the node of point i.  The circle is cut into P buckets
- * of one size; buckets[b] is the first point in bucket b or behind it, so that
- * a lookup starts at the bucket of its position and passes one point on
- * average.  positions[P] is the highest position there can be, owners[P] is
- * owners[0], and buckets[P] is P: behind the last point the circle wraps, and
- * nobody need test for it.  That makes 16 bytes a point.
+ * A position is kept as its offset from the lowest position, shifted up to 64
+ * bits whatever the size of the circle.  The P points are sorted by offset,
+ * points at one offset by their node's name.  A point has the upper half of its
+ * offset beside its owner; the lower halves, which a lookup needs only when two
+ * upper halves are equal, stand apart.
  *
- * Invariants, asserted when the block is built: positions ascend; for equal
- * positions owners ascend; buckets ascend.  Nodes are numbered in the order of
+ * The circle is cut into P buckets of one size; buckets[b] is the first point
+ * in bucket b or behind it.  A lookup starts at the bucket of its position and
+ * counts the points before it in a window of a few, without branching: on
+ * average there is one.  Behind the last point stand as many points as a
+ * window has, at the highest offset there is, with the owner of the first
+ * point: the circle wraps, and nobody need test for it.
+ *
+ * That makes 16 bytes a point.
+ *
+ * Invariants, asserted when the block is built: offsets ascend; for equal
+ * offsets owners ascend; buckets ascend.  Nodes are numbered in the order of
  * their names, 0 to N - 1.  Names are UTF-8.
  *
  * The block holds no pointers, only offsets: it can be copied, and shared.
@@ -29,8 +36,17 @@
 
 #define CHASH_NO_NODE UINT32_MAX
 
+/* How many points a lookup compares at once. */
+#define CHASH_WINDOW 4
+
 /* A bucket with more points than this is searched by halving. */
 #define CHASH_CROWD 8
+
+typedef struct ChashPoint
+{
+	uint32_t	high;			/* upper half of the offset */
+	uint32_t	owner;			/* number of the node */
+} ChashPoint;
 
 typedef struct ChashRingNode
 {
@@ -60,9 +76,9 @@ typedef struct ChashRing
 	uint32_t	holder_count;	/* nodes with points */
 	uint32_t	live_count;		/* of these, the ones not down */
 	bool		crowded;		/* some bucket is larger than CHASH_CROWD */
-	uint64_t	nodes_offset;
-	uint64_t	owners_offset;
+	uint64_t	lows_offset;	/* where the parts of the block begin */
 	uint64_t	buckets_offset;
+	uint64_t	nodes_offset;
 	uint64_t	zones_offset;
 	uint64_t	names_offset;
 } ChashRing;
@@ -83,28 +99,28 @@ extern ChashSpecError chash_ring_build(const ChashSpec *spec, uint32_t point_cou
 /* The first live node from a point on; CHASH_NO_NODE if there is none. */
 extern uint32_t chash_ring_next_live(const ChashRing *ring, uint32_t point);
 
-static inline const int64_t *
-chash_ring_positions(const ChashRing *ring)
+static inline const ChashPoint *
+chash_ring_points(const ChashRing *ring)
 {
-	return (const int64_t *) (ring + 1);
-}
-
-static inline const ChashRingNode *
-chash_ring_nodes(const ChashRing *ring)
-{
-	return (const ChashRingNode *) ((const char *) ring + ring->nodes_offset);
+	return (const ChashPoint *) (ring + 1);
 }
 
 static inline const uint32_t *
-chash_ring_owners(const ChashRing *ring)
+chash_ring_lows(const ChashRing *ring)
 {
-	return (const uint32_t *) ((const char *) ring + ring->owners_offset);
+	return (const uint32_t *) ((const char *) ring + ring->lows_offset);
 }
 
 static inline const uint32_t *
 chash_ring_buckets(const ChashRing *ring)
 {
 	return (const uint32_t *) ((const char *) ring + ring->buckets_offset);
+}
+
+static inline const ChashRingNode *
+chash_ring_nodes(const ChashRing *ring)
+{
+	return (const ChashRingNode *) ((const char *) ring + ring->nodes_offset);
 }
 
 static inline const ChashRingZone *
@@ -120,26 +136,69 @@ chash_ring_name(const ChashRing *ring, uint32_t node)
 	return (const char *) ring + ring->names_offset + chash_ring_nodes(ring)[node].name_offset;
 }
 
-/* The bucket of a position, 0 to point_count - 1; the ring must have points. */
-static inline uint32_t
-chash_ring_bucket(const ChashRing *ring, int64_t position)
+/* A position as offset on a circle that has been stretched to 64 bits, and back. */
+static inline uint64_t
+chash_ring_offset(const ChashRing *ring, int64_t position)
 {
-	uint64_t	offset = ((uint64_t) position - (uint64_t) ring->lowest) << ring->shift;
+	return ((uint64_t) position - (uint64_t) ring->lowest) << ring->shift;
+}
 
-	return (uint32_t) (((offset >> 32) * ring->point_count) >> 32);
+static inline int64_t
+chash_ring_position(const ChashRing *ring, uint64_t offset)
+{
+	return (int64_t) ((uint64_t) ring->lowest + (offset >> ring->shift));
+}
+
+/* The position of a point; the highest of the circle for point_count. */
+static inline int64_t
+chash_point_position(const ChashRing *ring, uint32_t point)
+{
+	return chash_ring_position(ring, (uint64_t) chash_ring_points(ring)[point].high << 32 |
+							   chash_ring_lows(ring)[point]);
+}
+
+/*
+ * The node of a point; of the first one for point_count, which is
+ * CHASH_NO_NODE on a ring without points.
+ */
+static inline uint32_t
+chash_point_owner(const ChashRing *ring, uint32_t point)
+{
+	return chash_ring_points(ring)[point].owner;
+}
+
+/* The bucket of the upper half of an offset, 0 to point_count - 1. */
+static inline uint32_t
+chash_ring_bucket(const ChashRing *ring, uint32_t high)
+{
+	return (uint32_t) (((uint64_t) high * ring->point_count) >> 32);
+}
+
+/* Goes on to the first point whose offset is not less, among those of one upper half. */
+static inline uint32_t
+chash_ring_settle_tie(const ChashRing *ring, uint32_t point, uint32_t high, uint32_t low)
+{
+	const uint32_t *lows = chash_ring_lows(ring);
+
+	while (chash_ring_points(ring)[point].high == high && lows[point] < low)
+		point++;
+	return point;
 }
 
 /*
  * The first point at or after a position, or point_count if that is past the
- * last one: the owner is owners[] of the result either way.  The ring must
+ * last one: chash_point_owner of the result owns it either way.  The ring must
  * have points, and the position must lie on its circle.
  */
 static inline uint32_t
 chash_ring_find(const ChashRing *ring, int64_t position)
 {
-	const int64_t *positions = chash_ring_positions(ring);
-	const uint32_t *bucket = chash_ring_buckets(ring) + chash_ring_bucket(ring, position);
+	const ChashPoint *points = chash_ring_points(ring);
+	uint64_t	offset = chash_ring_offset(ring, position);
+	uint32_t	high = (uint32_t) (offset >> 32);
+	const uint32_t *bucket = chash_ring_buckets(ring) + chash_ring_bucket(ring, high);
 	uint32_t	point = bucket[0];
+	uint32_t	before;
 
 	if (ring->crowded)
 	{
@@ -149,14 +208,23 @@ chash_ring_find(const ChashRing *ring, int64_t position)
 		{
 			uint32_t	middle = point + (end - point) / 2;
 
-			if (positions[middle] < position)
+			if (points[middle].high < high ||
+				(points[middle].high == high &&
+				 chash_ring_lows(ring)[middle] < (uint32_t) offset))
 				point = middle + 1;
 			else
 				end = middle;
 		}
 	}
-	while (positions[point] < position)
-		point++;
+	do
+	{
+		before = 0;
+		for (int i = 0; i < CHASH_WINDOW; i++)
+			before += points[point + i].high < high;
+		point += before;
+	} while (before == CHASH_WINDOW);
+	if (points[point].high == high)
+		return chash_ring_settle_tie(ring, point, high, (uint32_t) offset);
 	return point;
 }
 
@@ -166,7 +234,7 @@ chash_ring_owner(const ChashRing *ring, int64_t position)
 {
 	if (ring->point_count == 0)
 		return CHASH_NO_NODE;
-	return chash_ring_owners(ring)[chash_ring_find(ring, position)];
+	return chash_point_owner(ring, chash_ring_find(ring, position));
 }
 
 /* The first live node at or after a position; CHASH_NO_NODE if there is none. */
