@@ -18,7 +18,7 @@
 
 CHASH_MODULE_MAGIC;
 
-void		_PG_init(void);
+void _PG_init(void);
 
 static void
 check_for_interrupts(void)
@@ -32,8 +32,8 @@ _PG_init(void)
 	DefineCustomIntVariable("chash.local_cache_size",
 							"Memory that the built rings of one session may take.",
 							"The ring in use is kept even if it is larger.",
-							&chash_local_cache_size, 65536, 0, MAX_KILOBYTES,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+							&chash_local_cache_size, 65536, 0, MAX_KILOBYTES, PGC_USERSET,
+							GUC_UNIT_KB, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("chash");
 
 	chash_interrupt_hook = check_for_interrupts;

@@ -52,14 +52,14 @@ chash_points(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const ChashRing *ring = chash_get_ring(fcinfo, 0, CHASH_NOW)->ring;
-	ChashNames	names;
+	ChashNames names;
 
 	InitMaterializedSRF(fcinfo, 0);
 	chash_names_init(&names, ring);
 	for (uint32 point = 0; point < ring->point_count; point++)
 	{
-		Datum		values[2];
-		bool		nulls[2] = {0};
+		Datum values[2];
+		bool nulls[2] = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = Int64GetDatum(chash_point_position(ring, point));
@@ -73,15 +73,15 @@ chash_points(PG_FUNCTION_ARGS)
 static uint32
 node_argument(FunctionCallInfo fcinfo, int argument, const ChashCachedRing *cached)
 {
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(argument));
-	size_t		length;
+	char *name = text_to_cstring(PG_GETARG_TEXT_PP(argument));
+	size_t length;
 	const char *utf8 = chash_to_utf8(name, strlen(name), &length);
 
 	for (uint32 node = 0; node < cached->ring->node_count; node++)
 	{
 		if (chash_compare_names(chash_ring_name(cached->ring, node),
-								chash_ring_nodes(cached->ring)[node].name_length,
-								utf8, length) == 0)
+								chash_ring_nodes(cached->ring)[node].name_length, utf8,
+								length) == 0)
 			return node;
 	}
 	chash_report_unknown_node(cached->name, name);
@@ -92,17 +92,17 @@ chash_ranges(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
-	uint32		only = PG_ARGISNULL(1) ? CHASH_NO_NODE : node_argument(fcinfo, 1, cached);
+	uint32 only = PG_ARGISNULL(1) ? CHASH_NO_NODE : node_argument(fcinfo, 1, cached);
 	ChashRangeCursor cursor = {0};
-	ChashRange	range;
-	ChashNames	names;
+	ChashRange range;
+	ChashNames names;
 
 	InitMaterializedSRF(fcinfo, 0);
 	chash_names_init(&names, cached->ring);
 	while (chash_ranges_next(cached->ring, &cursor, &range))
 	{
-		Datum		values[4];
-		bool		nulls[4] = {0};
+		Datum values[4];
+		bool nulls[4] = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		if (only != CHASH_NO_NODE && range.node != only)
@@ -119,8 +119,8 @@ chash_ranges(PG_FUNCTION_ARGS)
 static Datum
 make_bar(double ratio)
 {
-	int			length = (int) Min(rint(ratio * BAR_UNIT), BAR_LIMIT);
-	char	   *bar = palloc((Size) length + 1);
+	int length = (int) Min(rint(ratio * BAR_UNIT), BAR_LIMIT);
+	char *bar = palloc((Size) length + 1);
 
 	memset(bar, '#', (size_t) length);
 	bar[length] = '\0';
@@ -133,8 +133,8 @@ chash_balance(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
 	ChashDefinition definition;
-	double	   *shares = chash_shares(cached->ring, 1);
-	int64		total = 0;
+	double *shares = chash_shares(cached->ring, 1);
+	int64 total = 0;
 
 	/* Nodes are in the same order here and there. */
 	load_definition(fcinfo, cached->name, &definition);
@@ -144,9 +144,9 @@ chash_balance(PG_FUNCTION_ARGS)
 	for (uint32 i = 0; i < definition.count; i++)
 	{
 		const ChashNode *node = &definition.nodes[i];
-		double		expected = total > 0 ? (double) node->spec.weight / (double) total : 0;
-		Datum		values[8];
-		bool		nulls[8] = {0};
+		double expected = total > 0 ? (double) node->spec.weight / (double) total : 0;
+		Datum values[8];
+		bool nulls[8] = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = CStringGetTextDatum(node->name);
@@ -177,8 +177,8 @@ static double
 count_ranges(const ChashRing *ring)
 {
 	ChashRangeCursor cursor = {0};
-	ChashRange	range;
-	double		count = 0;
+	ChashRange range;
+	double count = 0;
 
 	while (chash_ranges_next(ring, &cursor, &range))
 		count++;
@@ -204,8 +204,8 @@ constant_argument(const FuncExpr *call, int argument)
 static double
 estimate_rows(const char *function, const FuncExpr *call, const ChashRing *ring)
 {
-	double		nodes = Max(ring->node_count, 1);
-	double		changes = 1;
+	double nodes = Max(ring->node_count, 1);
+	double changes = 1;
 
 	if (strcmp(function, "chash_points") == 0)
 		return ring->point_count;
@@ -243,11 +243,11 @@ chash_rows_support(PG_FUNCTION_ARGS)
 	name = constant_argument(call, 0);
 	if (name == NULL)
 		PG_RETURN_POINTER(NULL);
-	cached = chash_cache_get(request->funcid, TextDatumGetCString(name->constvalue), CHASH_NOW,
-							 true);
+	cached =
+		chash_cache_get(request->funcid, TextDatumGetCString(name->constvalue), CHASH_NOW, true);
 	if (cached == NULL)
 		PG_RETURN_POINTER(NULL);
-	request->rows = clamp_row_est(estimate_rows(get_func_name(request->funcid), call,
-												cached->ring));
+	request->rows =
+		clamp_row_est(estimate_rows(get_func_name(request->funcid), call, cached->ring));
 	PG_RETURN_POINTER(request);
 }

@@ -16,20 +16,20 @@
 /* The version of the format that chash_export writes. */
 #define FORMAT 1
 
-static void report_malformed(const char *what, const char *message,...) pg_attribute_printf(2, 3)
-pg_attribute_noreturn();
+static void report_malformed(const char *what, const char *message, ...) pg_attribute_printf(2, 3)
+	pg_attribute_noreturn();
 
 /* Raises the error for malformed JSON; `what` is "changes" or "definition". */
 static void
-report_malformed(const char *what, const char *message,...)
+report_malformed(const char *what, const char *message, ...)
 {
 	StringInfoData detail;
 
 	initStringInfo(&detail);
 	for (;;)
 	{
-		va_list		arguments;
-		int			needed;
+		va_list arguments;
+		int needed;
 
 		va_start(arguments, message);
 		needed = appendStringInfoVA(&detail, message, arguments);
@@ -65,9 +65,8 @@ string_of(const JsonbValue *value)
 static bool
 is_container(const JsonbValue *value, bool object)
 {
-	return value->type == jbvBinary &&
-		(object ? JsonContainerIsObject(value->val.binary.data) :
-		 JsonContainerIsArray(value->val.binary.data));
+	return value->type == jbvBinary && (object ? JsonContainerIsObject(value->val.binary.data)
+											   : JsonContainerIsArray(value->val.binary.data));
 }
 
 /* Starts to iterate over an object or array, past its opening. */
@@ -75,7 +74,7 @@ static JsonbIterator *
 open_container(JsonbContainer *container)
 {
 	JsonbIterator *iterator = JsonbIteratorInit(container);
-	JsonbValue	value;
+	JsonbValue value;
 
 	(void) JsonbIteratorNext(&iterator, &value, true);
 	return iterator;
@@ -85,7 +84,7 @@ open_container(JsonbContainer *container)
 static bool
 next_member(JsonbIterator **iterator, char **name, JsonbValue *value)
 {
-	JsonbValue	key;
+	JsonbValue key;
 
 	if (JsonbIteratorNext(iterator, &key, true) != WJB_KEY)
 		return false;
@@ -105,15 +104,15 @@ next_element(JsonbIterator **iterator, JsonbValue *value)
 static int64
 whole_number(const char *what, const char *name, const JsonbValue *value)
 {
-	Datum		number;
-	Datum		limits[2];
+	Datum number;
+	Datum limits[2];
 
 	if (value->type != jbvNumeric)
 		report_malformed(what, "\"%s\" must be a number.", name);
 	number = NumericGetDatum(value->val.numeric);
-	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number,
-										  DirectFunctionCall2(numeric_trunc, number,
-															  Int32GetDatum(0)))))
+	if (!DatumGetBool(
+			DirectFunctionCall2(numeric_eq, number,
+								DirectFunctionCall2(numeric_trunc, number, Int32GetDatum(0)))))
 		report_malformed(what, "\"%s\" must be a whole number, not %s.", name,
 						 DatumGetCString(DirectFunctionCall1(numeric_out, number)));
 	limits[0] = NumericGetDatum(int64_to_numeric(PG_INT64_MIN));
@@ -131,7 +130,7 @@ whole_number(const char *what, const char *name, const JsonbValue *value)
 static int32
 small_number(const char *what, const char *name, const JsonbValue *value)
 {
-	int64		number = whole_number(what, name, value);
+	int64 number = whole_number(what, name, value);
 
 	if (number < PG_INT32_MIN || number > PG_INT32_MAX)
 		report_malformed(what, "\"%s\" is out of range: %lld.", name, (long long) number);
@@ -150,8 +149,8 @@ static int64 *
 number_list(const char *what, const char *name, const JsonbValue *value, uint32 *count)
 {
 	JsonbIterator *iterator;
-	JsonbValue	element;
-	int64	   *numbers;
+	JsonbValue element;
+	int64 *numbers;
 
 	if (!is_container(value, false))
 		report_malformed(what, "\"%s\" must be an array.", name);
@@ -192,8 +191,8 @@ read_node_member(const char *what, const char *name, const JsonbValue *value, Ch
 	else if (strcmp(name, "info") == 0)
 	{
 		change->has_info = true;
-		change->info = value->type == jbvNull ? NULL :
-			JsonbValueToJsonb(unconstify(JsonbValue *, value));
+		change->info =
+			value->type == jbvNull ? NULL : JsonbValueToJsonb(unconstify(JsonbValue *, value));
 	}
 	else
 		return false;
@@ -204,9 +203,9 @@ ChashChange *
 chash_changes_from_json(Jsonb *json, uint32 *count)
 {
 	JsonbIterator *iterator;
-	JsonbValue	value;
+	JsonbValue value;
 	ChashChange *changes;
-	char	   *name;
+	char *name;
 
 	if (!JB_ROOT_IS_OBJECT(json))
 		report_malformed("changes", "They must be an object with a member per node.");
@@ -217,7 +216,7 @@ chash_changes_from_json(Jsonb *json, uint32 *count)
 	{
 		ChashChange *change = &changes[(*count)++];
 		JsonbIterator *members;
-		JsonbValue	member;
+		JsonbValue member;
 
 		CHECK_FOR_INTERRUPTS();
 		change->node = name;
@@ -230,8 +229,10 @@ chash_changes_from_json(Jsonb *json, uint32 *count)
 		while (next_member(&members, &name, &member))
 		{
 			if (!read_node_member("changes", name, &member, change))
-				report_malformed("changes", "Node \"%s\" has a member \"%s\", which is none of weight, zone, info, tokens and state.",
-								 change->node, name);
+				report_malformed(
+					"changes",
+					"Node \"%s\" has a member \"%s\", which is none of weight, zone, info, tokens and state.",
+					change->node, name);
 		}
 	}
 	return changes;
@@ -245,7 +246,7 @@ chash_changes_from_json(Jsonb *json, uint32 *count)
 static void
 push_key(JsonbParseState **state, const char *key)
 {
-	JsonbValue	value;
+	JsonbValue value;
 
 	value.type = jbvString;
 	value.val.string.val = unconstify(char *, key);
@@ -256,7 +257,7 @@ push_key(JsonbParseState **state, const char *key)
 static void
 push_string(JsonbParseState **state, const char *key, const char *string)
 {
-	JsonbValue	value = {.type = jbvNull};
+	JsonbValue value = {.type = jbvNull};
 
 	push_key(state, key);
 	if (string != NULL)
@@ -271,7 +272,7 @@ push_string(JsonbParseState **state, const char *key, const char *string)
 static void
 push_number(JsonbParseState **state, JsonbIteratorToken token, Numeric number)
 {
-	JsonbValue	value;
+	JsonbValue value;
 
 	value.type = jbvNumeric;
 	value.val.numeric = number;
@@ -288,7 +289,7 @@ push_integer(JsonbParseState **state, const char *key, int64 number)
 static void
 push_node(JsonbParseState **state, const ChashDefinition *definition, const ChashNode *node)
 {
-	JsonbValue	info = {.type = jbvNull};
+	JsonbValue info = {.type = jbvNull};
 
 	pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
 	push_string(state, "node", node->name);
@@ -323,7 +324,7 @@ Jsonb *
 chash_definition_to_json(const ChashDefinition *definition)
 {
 	JsonbParseState *state = NULL;
-	JsonbValue	hash_tags = {.type = jbvBool,.val.boolean = definition->ring.hash_tags};
+	JsonbValue hash_tags = {.type = jbvBool, .val.boolean = definition->ring.hash_tags};
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	push_integer(&state, "format", FORMAT);
@@ -358,18 +359,18 @@ chash_definition_to_json(const ChashDefinition *definition)
 /* The settings that a definition gives, before they are known to be right. */
 typedef struct Settings
 {
-	int64		format;
-	char	   *placement;
-	char	   *hash;
-	bool		has_vnodes;
-	bool		has_partitions;
-	bool		has_hash_tags;
-	int32		vnodes;
-	int32		partitions;
-	bool		hash_tags;
-	int32		replicas;
-	int64		epoch;
-	char	   *fingerprint;
+	int64 format;
+	char *placement;
+	char *hash;
+	bool has_vnodes;
+	bool has_partitions;
+	bool has_hash_tags;
+	int32 vnodes;
+	int32 partitions;
+	bool hash_tags;
+	int32 replicas;
+	int64 epoch;
+	char *fingerprint;
 	JsonbContainer *nodes;
 } Settings;
 
@@ -463,14 +464,14 @@ read_node(const JsonbValue *value, ChashDefinition *definition)
 {
 	static const char what[] = "definition";
 	JsonbIterator *iterator;
-	JsonbValue	member;
+	JsonbValue member;
 	ChashChange change = {.kind = CHASH_ADD};
 	const JsonbValue *name_value;
-	JsonbValue	name_buffer;
-	char	   *name;
-	int64	   *numbers = NULL;
-	uint32		number_count = 0;
-	ChashNode  *node;
+	JsonbValue name_buffer;
+	char *name;
+	int64 *numbers = NULL;
+	uint32 number_count = 0;
+	ChashNode *node;
 
 	if (!is_container(value, true))
 		report_malformed(what, "Each of its \"nodes\" must be an object.");
@@ -484,8 +485,7 @@ read_node(const JsonbValue *value, ChashDefinition *definition)
 	{
 		if (strcmp(name, "node") == 0)
 			continue;
-		if (strcmp(name, "held_partitions") == 0 &&
-			definition->ring.placement == CHASH_PARTITIONS)
+		if (strcmp(name, "held_partitions") == 0 && definition->ring.placement == CHASH_PARTITIONS)
 			numbers = number_list(what, name, &member, &number_count);
 		else if (!read_node_member(what, name, &member, &change))
 			report_malformed(what, "Node \"%s\" has a member \"%s\", which is not known.",
@@ -502,8 +502,9 @@ read_node(const JsonbValue *value, ChashDefinition *definition)
 	{
 		if (numbers[i] < 0 || numbers[i] >= definition->ring.partitions ||
 			(i > 0 && numbers[i] <= numbers[i - 1]))
-			report_malformed(what, "Node \"%s\" has \"held_partitions\" that are out of range or order: %lld.",
-							 change.node, (long long) numbers[i]);
+			report_malformed(
+				what, "Node \"%s\" has \"held_partitions\" that are out of range or order: %lld.",
+				change.node, (long long) numbers[i]);
 		node->spec.partitions[i] = (uint32) numbers[i];
 	}
 }
@@ -511,11 +512,11 @@ read_node(const JsonbValue *value, ChashDefinition *definition)
 void
 chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *definition)
 {
-	Settings	settings = {0};
+	Settings settings = {0};
 	JsonbIterator *iterator;
-	JsonbValue	value;
-	char	   *name;
-	char	   *fingerprint;
+	JsonbValue value;
+	char *name;
+	char *fingerprint;
 
 	chash_check_name("ring", ring);
 	if (!JB_ROOT_IS_OBJECT(json))

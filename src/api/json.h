@@ -21,7 +21,6 @@ extern void chash_report_pins(void) pg_attribute_noreturn();
 
 /* The whole definition of a ring, and the way back, with everything checked. */
 extern Jsonb *chash_definition_to_json(const ChashDefinition *definition);
-extern void chash_definition_from_json(Jsonb *json, const char *ring,
-									   ChashDefinition *definition);
+extern void chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *definition);
 
 #endif

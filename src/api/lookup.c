@@ -32,22 +32,22 @@
 typedef struct Key
 {
 	const char *bytes;
-	size_t		length;
-	char		buffer[Max(UUID_TEXT_LENGTH, MAXINT8LEN) + 1];
+	size_t length;
+	char buffer[Max(UUID_TEXT_LENGTH, MAXINT8LEN) + 1];
 } Key;
 
 /* What a call remembers for the next one. */
 typedef struct Memory
 {
 	ChashCachedRing *cached;
-	uint64		generation;		/* of the cache, when `cached` was got */
-	bool		constant_name;	/* the ring's name is the same at every call */
-	int64		as_of;
-	char	   *name;			/* of the ring */
-	size_t		name_length;
-	ChashWalk  *walk;			/* on `cached`, or NULL */
-	uint32	   *nodes;			/* room for the walk's result */
-	TupleDesc	descriptor;		/* of the result, if it is a row */
+	uint64 generation;	/* of the cache, when `cached` was got */
+	bool constant_name; /* the ring's name is the same at every call */
+	int64 as_of;
+	char *name; /* of the ring */
+	size_t name_length;
+	ChashWalk *walk;	  /* on `cached`, or NULL */
+	uint32 *nodes;		  /* room for the walk's result */
+	TupleDesc descriptor; /* of the result, if it is a row */
 } Memory;
 
 static inline void
@@ -77,7 +77,7 @@ static inline void
 uuid_key(Key *key, const pg_uuid_t *value)
 {
 	static const char digits[] = "0123456789abcdef";
-	char	   *out = key->buffer;
+	char *out = key->buffer;
 
 	for (int i = 0; i < UUID_LEN; i++)
 	{
@@ -95,20 +95,19 @@ uuid_key(Key *key, const pg_uuid_t *value)
  * all go on to family_of_key.
  */
 #define KEY_FUNCTION(family, type, get_argument) \
-	PG_FUNCTION_INFO_V1(family##_##type); \
-	Datum \
-	family##_##type(PG_FUNCTION_ARGS) \
-	{ \
-		Key			key; \
-		type##_key(&key, get_argument(0)); \
-		return family##_of_key(fcinfo, &key); \
-	} \
+	PG_FUNCTION_INFO_V1(family##_##type);        \
+	Datum family##_##type(PG_FUNCTION_ARGS)      \
+	{                                            \
+		Key key;                                 \
+		type##_key(&key, get_argument(0));       \
+		return family##_of_key(fcinfo, &key);    \
+	}                                            \
 	extern Datum family##_##type(PG_FUNCTION_ARGS)
 
-#define KEY_FUNCTIONS(family) \
-	KEY_FUNCTION(family, text, PG_GETARG_TEXT_PP); \
+#define KEY_FUNCTIONS(family)                        \
+	KEY_FUNCTION(family, text, PG_GETARG_TEXT_PP);   \
 	KEY_FUNCTION(family, bytea, PG_GETARG_BYTEA_PP); \
-	KEY_FUNCTION(family, bigint, PG_GETARG_INT64); \
+	KEY_FUNCTION(family, bigint, PG_GETARG_INT64);   \
 	KEY_FUNCTION(family, uuid, PG_GETARG_UUID_P)
 
 /* Is an argument of the call a constant of the query? */
@@ -118,16 +117,16 @@ argument_is_constant(const FmgrInfo *function, int argument)
 	const FuncExpr *call = (const FuncExpr *) function->fn_expr;
 
 	return call != NULL && IsA(call, FuncExpr) && argument < list_length(call->args) &&
-		IsA(list_nth(call->args, argument), Const);
+		   IsA(list_nth(call->args, argument), Const);
 }
 
 static Memory *
 remember_ring(FunctionCallInfo fcinfo, int argument, int64 as_of)
 {
-	FmgrInfo   *function = fcinfo->flinfo;
-	Memory	   *memory = function->fn_extra;
-	text	   *name = PG_GETARG_TEXT_PP(argument);
-	char	   *ring = text_to_cstring(name);
+	FmgrInfo *function = fcinfo->flinfo;
+	Memory *memory = function->fn_extra;
+	text *name = PG_GETARG_TEXT_PP(argument);
+	char *ring = text_to_cstring(name);
 
 	if (memory == NULL)
 	{
@@ -163,14 +162,14 @@ static inline bool
 same_name(const Memory *memory, const text *name)
 {
 	return memory->name_length == VARSIZE_ANY_EXHDR(name) &&
-		memcmp(memory->name, VARDATA_ANY(name), memory->name_length) == 0;
+		   memcmp(memory->name, VARDATA_ANY(name), memory->name_length) == 0;
 }
 
 /* The ring that an argument of the call names, as the active snapshot sees it. */
 static inline Memory *
 recall_ring(FunctionCallInfo fcinfo, int argument, int64 as_of)
 {
-	Memory	   *memory = fcinfo->flinfo->fn_extra;
+	Memory *memory = fcinfo->flinfo->fn_extra;
 
 	if (likely(memory != NULL && chash_cache_current(memory->cached, memory->generation) &&
 			   memory->as_of == as_of &&
@@ -183,7 +182,7 @@ static inline int64
 key_position(const ChashCachedRing *cached, const Key *key)
 {
 	const char *bytes = key->bytes;
-	size_t		length = key->length;
+	size_t length = key->length;
 
 	if (cached->hash_tags)
 		chash_hash_tag(&bytes, &length);
@@ -210,7 +209,7 @@ report_no_node(const ChashCachedRing *cached)
 static inline uint32
 live_owner(const ChashCachedRing *cached, int64 position)
 {
-	uint32		node = chash_ring_live_owner(cached->ring, position);
+	uint32 node = chash_ring_live_owner(cached->ring, position);
 
 	if (unlikely(node == CHASH_NO_NODE))
 		report_no_node(cached);
@@ -245,7 +244,7 @@ PG_FUNCTION_INFO_V1(chash_node_at);
 Datum
 chash_node_at(PG_FUNCTION_ARGS)
 {
-	int64		position = PG_GETARG_INT64(0);
+	int64 position = PG_GETARG_INT64(0);
 	ChashCachedRing *cached = recall_ring(fcinfo, 1, CHASH_NOW)->cached;
 
 	if (!chash_hash_covers(cached->hash, position))
@@ -261,9 +260,9 @@ chash_node_at(PG_FUNCTION_ARGS)
 static Datum
 name_array(ChashCachedRing *cached, const uint32 *nodes, uint32 count)
 {
-	Size		size = ARR_OVERHEAD_NONULLS(1);
-	ArrayType  *array;
-	char	   *element;
+	Size size = ARR_OVERHEAD_NONULLS(1);
+	ArrayType *array;
+	char *element;
 
 	for (uint32 i = 0; i < count; i++)
 		size += INTALIGN(VARSIZE(DatumGetPointer(chash_cache_name(cached, nodes[i]))));
@@ -287,11 +286,11 @@ name_array(ChashCachedRing *cached, const uint32 *nodes, uint32 count)
 static inline Datum
 chash_replicas_of_key(FunctionCallInfo fcinfo, const Key *key)
 {
-	int32		n = PG_GETARG_INT32(1);
-	Memory	   *memory = recall_ring(fcinfo, 2, CHASH_NOW);
+	int32 n = PG_GETARG_INT32(1);
+	Memory *memory = recall_ring(fcinfo, 2, CHASH_NOW);
 	const ChashRing *ring = memory->cached->ring;
-	uint32		wanted = Min((uint32) Max(n, 1), ring->holder_count);
-	uint32		count;
+	uint32 wanted = Min((uint32) Max(n, 1), ring->holder_count);
+	uint32 count;
 
 	if (n < 1)
 		ereport(ERROR,
@@ -306,14 +305,13 @@ chash_replicas_of_key(FunctionCallInfo fcinfo, const Key *key)
 			pfree(memory->nodes);
 			memory->walk = NULL;
 		}
-		memory->nodes = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt,
-										   Max(wanted, 1) * sizeof(uint32));
-		memory->walk = MemoryContextAllocHuge(fcinfo->flinfo->fn_mcxt,
-											  chash_walk_size(ring, wanted));
+		memory->nodes =
+			MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, Max(wanted, 1) * sizeof(uint32));
+		memory->walk =
+			MemoryContextAllocHuge(fcinfo->flinfo->fn_mcxt, chash_walk_size(ring, wanted));
 		chash_walk_init(memory->walk, ring, wanted, true);
 	}
-	count = chash_walk_from(memory->walk, key_position(memory->cached, key), wanted,
-							memory->nodes);
+	count = chash_walk_from(memory->walk, key_position(memory->cached, key), wanted, memory->nodes);
 	if (unlikely(count == 0))
 		report_no_node(memory->cached);
 	return name_array(memory->cached, memory->nodes, count);
@@ -324,11 +322,11 @@ KEY_FUNCTIONS(chash_replicas);
 static inline Datum
 chash_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 {
-	Memory	   *memory = recall_ring(fcinfo, 1, CHASH_NOW);
+	Memory *memory = recall_ring(fcinfo, 1, CHASH_NOW);
 	ChashCachedRing *cached = memory->cached;
-	int64		position = key_position(cached, key);
-	Datum		values[5] = {0};
-	bool		nulls[5] = {false, false, false, true, true};
+	int64 position = key_position(cached, key);
+	Datum values[5] = {0};
+	bool nulls[5] = {false, false, false, true, true};
 
 	if (memory->descriptor == NULL)
 	{
@@ -350,9 +348,9 @@ KEY_FUNCTIONS(chash_route);
 static inline Datum
 chash_node_as_of_of_key(FunctionCallInfo fcinfo, const Key *key)
 {
-	int64		epoch = PG_GETARG_INT64(1);
+	int64 epoch = PG_GETARG_INT64(1);
 	ChashCachedRing *cached;
-	uint32		node;
+	uint32 node;
 
 	if (unlikely(epoch < 1))
 		chash_check_epoch_began(text_to_cstring(PG_GETARG_TEXT_PP(2)), epoch);
@@ -368,10 +366,10 @@ KEY_FUNCTIONS(chash_node_as_of);
 static inline Datum
 chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 {
-	text	   *expected = PG_GETARG_TEXT_PP(1);
-	int64		epoch = PG_GETARG_INT64(2);
+	text *expected = PG_GETARG_TEXT_PP(1);
+	int64 epoch = PG_GETARG_INT64(2);
 	ChashCachedRing *cached = recall_ring(fcinfo, 3, CHASH_NOW)->cached;
-	text	   *owner;
+	text *owner;
 
 	if (epoch > cached->epoch)
 		ereport(ERROR,
@@ -379,8 +377,7 @@ chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 				 errmsg("ring \"%s\" is at epoch %lld, behind the caller's %lld", cached->name,
 						(long long) cached->epoch, (long long) epoch),
 				 errhint("Wait for replication to catch up, or ask the coordinator.")));
-	owner = DatumGetTextPP(chash_cache_name(cached,
-											live_owner(cached, key_position(cached, key))));
+	owner = DatumGetTextPP(chash_cache_name(cached, live_owner(cached, key_position(cached, key))));
 	if (VARSIZE_ANY_EXHDR(owner) != VARSIZE_ANY_EXHDR(expected) ||
 		memcmp(VARDATA_ANY(owner), VARDATA_ANY(expected), VARSIZE_ANY_EXHDR(owner)) != 0)
 		ereport(ERROR,
@@ -404,7 +401,7 @@ static const ChashHash *
 find_hash(FunctionCallInfo fcinfo)
 {
 	const ChashHash *hash = fcinfo->flinfo->fn_extra;
-	char	   *name;
+	char *name;
 
 	if (hash != NULL)
 		return hash;
@@ -429,9 +426,9 @@ PG_FUNCTION_INFO_V1(chash_hash_tag_sql);
 Datum
 chash_hash_tag_sql(PG_FUNCTION_ARGS)
 {
-	text	   *key = PG_GETARG_TEXT_PP(0);
+	text *key = PG_GETARG_TEXT_PP(0);
 	const char *bytes = VARDATA_ANY(key);
-	size_t		length = VARSIZE_ANY_EXHDR(key);
+	size_t length = VARSIZE_ANY_EXHDR(key);
 
 	chash_hash_tag(&bytes, &length);
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(bytes, (int) length));

@@ -42,7 +42,7 @@ text_argument(FunctionCallInfo fcinfo, int argument)
 static char *
 ring_argument(FunctionCallInfo fcinfo, int argument)
 {
-	char	   *ring = text_argument(fcinfo, argument);
+	char *ring = text_argument(fcinfo, argument);
 
 	chash_check_name("ring", ring);
 	return ring;
@@ -61,7 +61,7 @@ static Datum
 change_ring(FunctionCallInfo fcinfo, int ring_number, const ChashChange *changes, uint32 count)
 {
 	const char *ring = ring_argument(fcinfo, ring_number);
-	int64		epoch = chash_ring_change(begin(fcinfo), ring, changes, count);
+	int64 epoch = chash_ring_change(begin(fcinfo), ring, changes, count);
 
 	SPI_finish();
 	PG_RETURN_INT64(epoch);
@@ -72,16 +72,16 @@ chash_create_ring(PG_FUNCTION_ARGS)
 {
 	ChashDefinition definition = {0};
 	ChashRingRow *ring = &definition.ring;
-	char	   *placement = text_argument(fcinfo, 1);
-	char	   *hash = text_argument(fcinfo, 2);
+	char *placement = text_argument(fcinfo, 1);
+	char *hash = text_argument(fcinfo, 2);
 
 	ring->ring = ring_argument(fcinfo, 0);
 	if (placement == NULL || hash == NULL || PG_ARGISNULL(7))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("placement, hash and replicas of a ring cannot be null")));
-	chash_check_settings(placement, hash, !PG_ARGISNULL(3), PG_GETARG_INT32(3),
-						 !PG_ARGISNULL(4), PG_GETARG_INT32(4));
+	chash_check_settings(placement, hash, !PG_ARGISNULL(3), PG_GETARG_INT32(3), !PG_ARGISNULL(4),
+						 PG_GETARG_INT32(4));
 	(void) chash_placement_by_name(placement, &ring->placement);
 	ring->hash = chash_hash_by_name(hash);
 	if (!PG_ARGISNULL(6))
@@ -161,7 +161,7 @@ chash_set_node(PG_FUNCTION_ARGS)
 Datum
 chash_remove_node(PG_FUNCTION_ARGS)
 {
-	ChashChange change = {.kind = CHASH_REMOVE,.node = text_argument(fcinfo, 0)};
+	ChashChange change = {.kind = CHASH_REMOVE, .node = text_argument(fcinfo, 0)};
 
 	return change_ring(fcinfo, 1, &change, 1);
 }
@@ -169,7 +169,10 @@ chash_remove_node(PG_FUNCTION_ARGS)
 Datum
 chash_mark_down(PG_FUNCTION_ARGS)
 {
-	ChashChange change = {.kind = CHASH_SET,.node = text_argument(fcinfo, 0),.has_state = true,.down = true};
+	ChashChange change = {.kind = CHASH_SET,
+						  .node = text_argument(fcinfo, 0),
+						  .has_state = true,
+						  .down = true};
 
 	return change_ring(fcinfo, 1, &change, 1);
 }
@@ -177,7 +180,10 @@ chash_mark_down(PG_FUNCTION_ARGS)
 Datum
 chash_mark_up(PG_FUNCTION_ARGS)
 {
-	ChashChange change = {.kind = CHASH_SET,.node = text_argument(fcinfo, 0),.has_state = true,.down = false};
+	ChashChange change = {.kind = CHASH_SET,
+						  .node = text_argument(fcinfo, 0),
+						  .has_state = true,
+						  .down = false};
 
 	return change_ring(fcinfo, 1, &change, 1);
 }
@@ -186,7 +192,7 @@ Datum
 chash_apply(PG_FUNCTION_ARGS)
 {
 	ChashChange *changes;
-	uint32		count;
+	uint32 count;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
@@ -202,7 +208,7 @@ Datum
 chash_prune_history(PG_FUNCTION_ARGS)
 {
 	const char *ring = ring_argument(fcinfo, 0);
-	int64		forgotten;
+	int64 forgotten;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -217,7 +223,7 @@ Datum
 chash_copy_ring(PG_FUNCTION_ARGS)
 {
 	const char *from = ring_argument(fcinfo, 0);
-	char	   *to = ring_argument(fcinfo, 1);
+	char *to = ring_argument(fcinfo, 1);
 	const ChashCatalog *catalog = begin(fcinfo);
 	ChashDefinition definition;
 
@@ -234,7 +240,7 @@ Datum
 chash_import(PG_FUNCTION_ARGS)
 {
 	ChashDefinition definition;
-	int64		epoch;
+	int64 epoch;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,

@@ -26,8 +26,8 @@ grow_rows(ChashDiffRows *rows)
 {
 	rows->capacity = Max(rows->capacity * 2, 64);
 	if (rows->rows == NULL)
-		rows->rows = MemoryContextAllocHuge(CurrentMemoryContext,
-											rows->capacity * sizeof(ChashDiffRow));
+		rows->rows =
+			MemoryContextAllocHuge(CurrentMemoryContext, rows->capacity * sizeof(ChashDiffRow));
 	else
 		rows->rows = repalloc_huge(rows->rows, rows->capacity * sizeof(ChashDiffRow));
 }
@@ -35,9 +35,9 @@ grow_rows(ChashDiffRows *rows)
 static void
 compare(const ChashRing *before, const ChashRing *after, int32 replicas, ChashDiffRows *rows)
 {
-	void	   *scratch = MemoryContextAllocHuge(CurrentMemoryContext,
-												 chash_diff_scratch_size(before, after,
-																		 (uint32) replicas));
+	void *scratch =
+		MemoryContextAllocHuge(CurrentMemoryContext,
+							   chash_diff_scratch_size(before, after, (uint32) replicas));
 
 	memset(rows, 0, sizeof(*rows));
 	rows->grow = grow_rows;
@@ -50,8 +50,8 @@ static void
 put_diff(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *after, int32 replicas)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	ChashNames	from_names;
-	ChashNames	to_names;
+	ChashNames from_names;
+	ChashNames to_names;
 	ChashDiffRows rows;
 
 	chash_names_init(&from_names, before);
@@ -60,8 +60,8 @@ put_diff(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *afte
 	for (size_t i = 0; i < rows.count; i++)
 	{
 		const ChashDiffRow *row = &rows.rows[i];
-		Datum		values[5];
-		bool		nulls[5] = {0};
+		Datum values[5];
+		bool nulls[5] = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = Int64GetDatum(row->lo);
@@ -77,7 +77,7 @@ put_diff(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *afte
 static int32
 replicas_argument(FunctionCallInfo fcinfo, int argument, const ChashCachedRing *cached)
 {
-	int32		replicas = PG_ARGISNULL(argument) ? cached->replicas : PG_GETARG_INT32(argument);
+	int32 replicas = PG_ARGISNULL(argument) ? cached->replicas : PG_GETARG_INT32(argument);
 
 	chash_check_replicas(replicas);
 	return replicas;
@@ -88,7 +88,7 @@ static ChashRing *
 build_target(FunctionCallInfo fcinfo, const ChashCachedRing *cached, int argument)
 {
 	ChashDefinition definition;
-	uint32		count;
+	uint32 count;
 	ChashChange *changes = chash_changes_from_json(PG_GETARG_JSONB_P(argument), &count);
 
 	if (!chash_definition_load(chash_catalog(fcinfo->flinfo->fn_oid), cached->name,
@@ -104,7 +104,7 @@ Datum
 chash_rebalance_plan(PG_FUNCTION_ARGS)
 {
 	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
-	int32		replicas = replicas_argument(fcinfo, 2, cached);
+	int32 replicas = replicas_argument(fcinfo, 2, cached);
 
 	if (!PG_ARGISNULL(3))
 		chash_report_pins();
@@ -118,9 +118,9 @@ Datum
 chash_epoch_diff(PG_FUNCTION_ARGS)
 {
 	ChashCachedRing *now = chash_get_ring(fcinfo, 0, CHASH_NOW);
-	int32		replicas = replicas_argument(fcinfo, 3, now);
-	int64		to = PG_ARGISNULL(2) ? now->epoch : PG_GETARG_INT64(2);
-	int64		from;
+	int32 replicas = replicas_argument(fcinfo, 3, now);
+	int64 to = PG_ARGISNULL(2) ? now->epoch : PG_GETARG_INT64(2);
+	int64 from;
 	ChashCachedRing *before;
 	ChashCachedRing *after;
 
@@ -142,7 +142,7 @@ chash_ring_diff(PG_FUNCTION_ARGS)
 {
 	ChashCachedRing *before = chash_get_ring(fcinfo, 0, CHASH_NOW);
 	ChashCachedRing *after;
-	int32		replicas;
+	int32 replicas;
 
 	chash_cache_pin(before, CurrentMemoryContext);
 	after = chash_get_ring(fcinfo, 1, CHASH_NOW);
@@ -183,16 +183,16 @@ put_share(const double *shares, uint32 node, Datum *value, bool *isnull)
 static uint32
 partner(const ChashRing *ring, uint32 node, const ChashRing *other)
 {
-	uint32		low = 0;
-	uint32		high = other->node_count;
+	uint32 low = 0;
+	uint32 high = other->node_count;
 
 	while (node != CHASH_NO_NODE && low < high)
 	{
-		uint32		middle = low + (high - low) / 2;
-		int			order = chash_compare_names(chash_ring_name(other, middle),
-												chash_ring_nodes(other)[middle].name_length,
-												chash_ring_name(ring, node),
-												chash_ring_nodes(ring)[node].name_length);
+		uint32 middle = low + (high - low) / 2;
+		int order = chash_compare_names(chash_ring_name(other, middle),
+										chash_ring_nodes(other)[middle].name_length,
+										chash_ring_name(ring, node),
+										chash_ring_nodes(ring)[node].name_length);
 
 		if (order == 0)
 			return middle;
@@ -209,12 +209,12 @@ put_summary(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *a
 			int32 replicas)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	double	   *shares_before = chash_shares(before, (uint32) replicas);
-	double	   *shares_after = chash_shares(after, (uint32) replicas);
-	ChashNames	from_names;
-	ChashNames	to_names;
+	double *shares_before = chash_shares(before, (uint32) replicas);
+	double *shares_after = chash_shares(after, (uint32) replicas);
+	ChashNames from_names;
+	ChashNames to_names;
 	ChashDiffRows rows;
-	size_t		next;
+	size_t next;
 
 	chash_names_init(&from_names, before);
 	chash_names_init(&to_names, after);
@@ -224,9 +224,9 @@ put_summary(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *a
 	for (size_t first = 0; first < rows.count; first = next)
 	{
 		const ChashDiffRow *row = &rows.rows[first];
-		double		share = 0;
-		Datum		values[8];
-		bool		nulls[8] = {0};
+		double share = 0;
+		Datum values[8];
+		bool nulls[8] = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		for (next = first; next < rows.count && compare_pairs(row, &rows.rows[next]) == 0; next++)
@@ -247,7 +247,7 @@ Datum
 chash_rebalance_summary(PG_FUNCTION_ARGS)
 {
 	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
-	int32		replicas = replicas_argument(fcinfo, 2, cached);
+	int32 replicas = replicas_argument(fcinfo, 2, cached);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!PG_ARGISNULL(1))

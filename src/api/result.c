@@ -13,8 +13,7 @@
 ChashCachedRing *
 chash_get_ring(FunctionCallInfo fcinfo, int argument, int64 as_of)
 {
-	char	   *name = PG_ARGISNULL(argument) ? NULL :
-		text_to_cstring(PG_GETARG_TEXT_PP(argument));
+	char *name = PG_ARGISNULL(argument) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(argument));
 
 	chash_check_name("ring", name);
 	return chash_cache_get(fcinfo->flinfo->fn_oid, name, as_of, false);
@@ -43,23 +42,23 @@ chash_name(ChashNames *names, uint32 node, bool *isnull)
 double *
 chash_shares(const ChashRing *ring, uint32 replicas)
 {
-	double	   *shares = palloc0_array(double, Max(ring->node_count, 1));
-	uint32		limit = Min(replicas, ring->holder_count);
-	uint32	   *nodes = palloc_array(uint32, Max(limit, 1));
-	ChashWalk  *walk = MemoryContextAllocHuge(CurrentMemoryContext, chash_walk_size(ring, limit));
-	int64		lo = ring->lowest;
+	double *shares = palloc0_array(double, Max(ring->node_count, 1));
+	uint32 limit = Min(replicas, ring->holder_count);
+	uint32 *nodes = palloc_array(uint32, Max(limit, 1));
+	ChashWalk *walk = MemoryContextAllocHuge(CurrentMemoryContext, chash_walk_size(ring, limit));
+	int64 lo = ring->lowest;
 
 	chash_walk_init(walk, ring, limit, false);
 	for (uint32 point = 0; point <= ring->point_count && limit > 0; point++)
 	{
 		/* Behind the last point the circle wraps to the first. */
-		int64		hi = chash_point_position(ring, point);
-		uint32		count;
+		int64 hi = chash_point_position(ring, point);
+		uint32 count;
 
 		if (point % 65536 == 0)
 			CHECK_FOR_INTERRUPTS();
 		if (hi < lo)
-			continue;			/* a point that lost a tie */
+			continue; /* a point that lost a tie */
 		count = chash_walk_from_point(walk, point, limit, nodes);
 		for (uint32 i = 0; i < count; i++)
 			shares[nodes[i]] += chash_ring_share(ring, lo, hi);

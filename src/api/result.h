@@ -18,7 +18,7 @@ extern ChashCachedRing *chash_get_ring(FunctionCallInfo fcinfo, int argument, in
 typedef struct ChashNames
 {
 	const ChashRing *ring;
-	Datum	   *texts;
+	Datum *texts;
 } ChashNames;
 
 extern void chash_names_init(ChashNames *names, const ChashRing *ring);

@@ -33,10 +33,10 @@
 /* A row on its way through a trigger. */
 typedef struct Row
 {
-	TupleDesc	descriptor;
-	HeapTuple	tuple;			/* NULL: there is none */
-	Datum		values[CHASH_MAX_COLUMNS];
-	bool		nulls[CHASH_MAX_COLUMNS];
+	TupleDesc descriptor;
+	HeapTuple tuple; /* NULL: there is none */
+	Datum values[CHASH_MAX_COLUMNS];
+	bool nulls[CHASH_MAX_COLUMNS];
 } Row;
 
 PG_FUNCTION_INFO_V1(chash_rings_before_row);
@@ -52,7 +52,7 @@ static TriggerData *
 get_trigger(FunctionCallInfo fcinfo, const ChashCatalog **catalog)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	Oid			table;
+	Oid table;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -80,13 +80,15 @@ deform(Row *row, TupleDesc descriptor, HeapTuple tuple)
 static void
 get_rows(TriggerData *trigger, Row *old_row, Row *new_row)
 {
-	TupleDesc	descriptor = RelationGetDescr(trigger->tg_relation);
-	bool		insert = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
-	bool		update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+	TupleDesc descriptor = RelationGetDescr(trigger->tg_relation);
+	bool insert = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+	bool update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
 
 	deform(old_row, descriptor, insert ? NULL : trigger->tg_trigtuple);
-	deform(new_row, descriptor, insert ? trigger->tg_trigtuple :
-		   update ? trigger->tg_newtuple : NULL);
+	deform(new_row, descriptor,
+		   insert	? trigger->tg_trigtuple
+		   : update ? trigger->tg_newtuple
+					: NULL);
 }
 
 static bool
@@ -175,7 +177,7 @@ fingerprint_without_nodes(const Row *row)
 static void
 check_ring(Row *row)
 {
-	char	   *placement;
+	char *placement;
 
 	chash_check_name("ring", text_column(row, RINGS_RING));
 	require(row, RINGS_PLACEMENT);
@@ -187,8 +189,7 @@ check_ring(Row *row)
 		set_column(row, RINGS_VNODES, Int32GetDatum(CHASH_DEFAULT_VNODES));
 	if (row->nulls[RINGS_PARTITIONS - 1] && strcmp(placement, "partitions") == 0)
 		set_column(row, RINGS_PARTITIONS, Int32GetDatum(CHASH_DEFAULT_PARTITIONS));
-	chash_check_settings(placement, text_column(row, RINGS_HASH),
-						 !row->nulls[RINGS_VNODES - 1],
+	chash_check_settings(placement, text_column(row, RINGS_HASH), !row->nulls[RINGS_VNODES - 1],
 						 DatumGetInt32(row->values[RINGS_VNODES - 1]),
 						 !row->nulls[RINGS_PARTITIONS - 1],
 						 DatumGetInt32(row->values[RINGS_PARTITIONS - 1]));
@@ -215,16 +216,17 @@ check_ring(Row *row)
 static void
 update_ring(const Row *old_row, Row *new_row)
 {
-	static const int fixed[] = {RINGS_RING, RINGS_PLACEMENT, RINGS_HASH, RINGS_VNODES,
-	RINGS_PARTITIONS, RINGS_HASH_TAGS};
+	static const int fixed[] = {RINGS_RING,	  RINGS_PLACEMENT,	RINGS_HASH,
+								RINGS_VNODES, RINGS_PARTITIONS, RINGS_HASH_TAGS};
 	static const int maintained[] = {RINGS_EPOCH, RINGS_FINGERPRINT, RINGS_HISTORY_FROM};
-	bool		image = chash_is_replica() && !same_column(old_row, new_row, RINGS_EPOCH);
+	bool image = chash_is_replica() && !same_column(old_row, new_row, RINGS_EPOCH);
 
 	check_ring(new_row);
 	if (chash_change_depth > 0 || image)
 		return;
-	check_unchanged(old_row, new_row, fixed, lengthof(fixed),
-					"Settings of a ring are fixed: create another ring, and compare the two with chash_ring_diff.");
+	check_unchanged(
+		old_row, new_row, fixed, lengthof(fixed),
+		"Settings of a ring are fixed: create another ring, and compare the two with chash_ring_diff.");
 	if (!chash_is_replica())
 		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
 						"It is maintained by chash.");
@@ -237,9 +239,9 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row			old_row;
-	Row			new_row;
-	pg_uuid_t	version;
+	Row old_row;
+	Row new_row;
+	pg_uuid_t version;
 
 	get_rows(trigger, &old_row, &new_row);
 	if (old_row.tuple == NULL)
@@ -261,8 +263,8 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row			old_row;
-	Row			new_row;
+	Row old_row;
+	Row new_row;
 
 	get_rows(trigger, &old_row, &new_row);
 	if (new_row.tuple == NULL)
@@ -281,11 +283,11 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
 static void
 check_node(Row *row, const ChashRingRow *ring)
 {
-	char	   *name = text_column(row, NODES_NODE);
-	char	   *zone = text_column(row, NODES_ZONE);
-	int64		weight;
-	uint32		token_count = 0;
-	int64	   *tokens;
+	char *name = text_column(row, NODES_NODE);
+	char *zone = text_column(row, NODES_ZONE);
+	int64 weight;
+	uint32 token_count = 0;
+	int64 *tokens;
 
 	chash_check_name("node", name);
 	if (zone != NULL)
@@ -306,6 +308,10 @@ check_node(Row *row, const ChashRingRow *ring)
 	chash_check_tokens_fit(ring, name, token_count);
 	if (ring->placement != CHASH_TOKENS)
 		row->nulls[NODES_TOKENS - 1] = true;
+	if (ring->placement != CHASH_PARTITIONS)
+		row->nulls[NODES_HELD_PARTITIONS - 1] = true;
+	else if (row->nulls[NODES_HELD_PARTITIONS - 1])
+		set_column(row, NODES_HELD_PARTITIONS, PointerGetDatum(chash_partitions_to_array(NULL, 0)));
 }
 
 static bool
@@ -323,14 +329,15 @@ same_node(const Row *old_row, const Row *new_row)
 static void
 insert_node(Row *row, const ChashRingRow *ring)
 {
-	bool		image = !row->nulls[NODES_EPOCH - 1];
+	bool image = !row->nulls[NODES_EPOCH - 1];
+	bool partitions_given = !row->nulls[NODES_HELD_PARTITIONS - 1];
 
 	check_node(row, ring);
 	if (ring == NULL)
 		return;
 	if (!image)
 	{
-		if (!row->nulls[NODES_HELD_PARTITIONS - 1])
+		if (partitions_given)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("column \"held_partitions\" cannot be set"),
@@ -356,7 +363,7 @@ update_node(const Row *old_row, Row *new_row, const ChashRingRow *ring)
 {
 	static const int fixed[] = {NODES_RING, NODES_NODE};
 	static const int maintained[] = {NODES_HELD_PARTITIONS, NODES_EPOCH};
-	bool		image = chash_is_replica() && !same_column(old_row, new_row, NODES_EPOCH);
+	bool image = chash_is_replica() && !same_column(old_row, new_row, NODES_EPOCH);
 
 	check_node(new_row, ring);
 	if (image || ring == NULL)
@@ -375,13 +382,13 @@ chash_nodes_before_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row			old_row;
-	Row			new_row;
-	char	   *name;
+	Row old_row;
+	Row new_row;
+	char *name;
 	ChashRingRow ring;
-	bool		exists;
+	bool exists;
 	MemoryContext caller = CurrentMemoryContext;
-	Datum		result;
+	Datum result;
 
 	get_rows(trigger, &old_row, &new_row);
 	if (new_row.tuple != NULL)
@@ -414,10 +421,10 @@ chash_nodes_after_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row			old_row;
-	Row			new_row;
-	static const int columns[] = {NODES_RING, NODES_NODE, NODES_EPOCH, NODES_WEIGHT, NODES_ZONE,
-	NODES_TOKENS, NODES_HELD_PARTITIONS};
+	Row old_row;
+	Row new_row;
+	static const int columns[] = {NODES_RING, NODES_NODE,	NODES_EPOCH,		  NODES_WEIGHT,
+								  NODES_ZONE, NODES_TOKENS, NODES_HELD_PARTITIONS};
 	ChashParameter parameters[lengthof(columns)];
 
 	/* A replica gets its history by replication. */
@@ -443,7 +450,8 @@ chash_nodes_after_row(PG_FUNCTION_ARGS)
 					  "INSERT INTO @chash_node_history (ring, node, from_epoch, to_epoch, weight,"
 					  " zone, tokens, held_partitions)"
 					  " SELECT ring, $2, $3, epoch + 1, $4, $5, $6, $7 FROM @chash_rings"
-					  " WHERE ring = $1 AND $3 <= epoch", parameters, 7);
+					  " WHERE ring = $1 AND $3 <= epoch",
+					  parameters, 7);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }
@@ -482,10 +490,10 @@ chash_nodes_after_statement(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	bool		inserted = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
-	bool		deleted = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+	bool inserted = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+	bool deleted = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
 	SPITupleTable *rings;
-	uint64		count;
+	uint64 count;
 
 	/* Initial synchronization copies images, which are complete by themselves. */
 	if (chash_change_depth > 0 || IsLogicalWorker())
@@ -494,15 +502,16 @@ chash_nodes_after_statement(PG_FUNCTION_ARGS)
 	if (SPI_connect() != SPI_OK_CONNECT || SPI_register_trigger_data(trigger) < 0)
 		elog(ERROR, "SPI_connect failed");
 	count = chash_execute(catalog,
-						  deleted ? "SELECT DISTINCT ring, true FROM old_rows ORDER BY ring" :
-						  "SELECT n.ring, bool_or(n.epoch > r.epoch)"
-						  " FROM new_rows n JOIN @chash_rings r ON r.ring = n.ring"
-						  " GROUP BY n.ring ORDER BY n.ring", NULL, 0);
+						  deleted ? "SELECT DISTINCT ring, true FROM old_rows ORDER BY ring"
+								  : "SELECT n.ring, bool_or(n.epoch > r.epoch)"
+									" FROM new_rows n JOIN @chash_rings r ON r.ring = n.ring"
+									" GROUP BY n.ring ORDER BY n.ring",
+						  NULL, 0);
 	rings = SPI_tuptable;
 	for (uint64 i = 0; i < count; i++)
 	{
-		char	   *ring = SPI_getvalue(rings->vals[i], rings->tupdesc, 1);
-		bool		isnull;
+		char *ring = SPI_getvalue(rings->vals[i], rings->tupdesc, 1);
+		bool isnull;
 
 		if (DatumGetBool(SPI_getbinval(rings->vals[i], rings->tupdesc, 2, &isnull)))
 			chash_ring_settle(catalog, ring);
@@ -523,12 +532,12 @@ chash_history_before_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row			old_row;
-	Row			new_row;
-	char	   *name;
-	HeapTuple	result;
+	Row old_row;
+	Row new_row;
+	char *name;
+	HeapTuple result;
 	ChashRingRow ring;
-	bool		exists;
+	bool exists;
 
 	get_rows(trigger, &old_row, &new_row);
 	result = new_row.tuple != NULL ? new_row.tuple : old_row.tuple;
@@ -556,13 +565,15 @@ chash_before_truncate(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Oid			table = RelationGetRelid(trigger->tg_relation);
+	Oid table = RelationGetRelid(trigger->tg_relation);
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	chash_execute(catalog, table == catalog->rings ? "DELETE FROM @chash_rings" :
-				  table == catalog->nodes ? "DELETE FROM @chash_nodes" :
-				  "DELETE FROM @chash_node_history", NULL, 0);
+	chash_execute(catalog,
+				  table == catalog->rings	? "DELETE FROM @chash_rings"
+				  : table == catalog->nodes ? "DELETE FROM @chash_nodes"
+											: "DELETE FROM @chash_node_history",
+				  NULL, 0);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

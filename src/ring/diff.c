@@ -16,25 +16,25 @@
 typedef struct Side
 {
 	const ChashRing *ring;
-	uint32_t	point;			/* first point at or after the segment */
-	ChashWalk  *walk;			/* NULL with one replica */
-	uint32_t   *set;			/* replicas of the segment */
-	uint32_t	set_size;
-	uint32_t   *partner;		/* each node's number in the other ring */
-	uint32_t   *member;			/* other ring's nodes: latest segment in whose
+	uint32_t point;	 /* first point at or after the segment */
+	ChashWalk *walk; /* NULL with one replica */
+	uint32_t *set;	 /* replicas of the segment */
+	uint32_t set_size;
+	uint32_t *partner; /* each node's number in the other ring */
+	uint32_t *member;  /* other ring's nodes: latest segment in whose
 								 * set of *this* ring they were */
 } Side;
 
 typedef struct Sweep
 {
-	Side		before;
-	Side		after;
-	uint32_t	replicas;
-	uint32_t	segment;		/* counts from 1 */
-	size_t	   *open;			/* rows that ended at the previous segment */
-	uint32_t	open_count;
-	size_t	   *next_open;
-	uint32_t	next_open_count;
+	Side before;
+	Side after;
+	uint32_t replicas;
+	uint32_t segment; /* counts from 1 */
+	size_t *open;	  /* rows that ended at the previous segment */
+	uint32_t open_count;
+	size_t *next_open;
+	uint32_t next_open_count;
 	ChashDiffRows *rows;
 } Sweep;
 
@@ -55,9 +55,9 @@ static size_t
 side_size(const ChashRing *ring, const ChashRing *other, uint32_t replicas)
 {
 	return align(chash_walk_size(ring, replicas)) +
-		align((size_t) (set_limit(ring, replicas) + 1) * sizeof(uint32_t)) +
-		align((size_t) ring->node_count * sizeof(uint32_t)) +
-		align((size_t) other->node_count * sizeof(uint32_t));
+		   align((size_t) (set_limit(ring, replicas) + 1) * sizeof(uint32_t)) +
+		   align((size_t) ring->node_count * sizeof(uint32_t)) +
+		   align((size_t) other->node_count * sizeof(uint32_t));
 }
 
 /* Rows per segment: everybody leaves, everybody joins. */
@@ -71,11 +71,12 @@ size_t
 chash_diff_scratch_size(const ChashRing *before, const ChashRing *after, uint32_t replicas)
 {
 	return side_size(before, after, replicas) + side_size(after, before, replicas) +
-		2 * open_limit(before, after, replicas) * sizeof(size_t);
+		   2 * open_limit(before, after, replicas) * sizeof(size_t);
 }
 
 static char *
-init_side(Side *side, const ChashRing *ring, const ChashRing *other, uint32_t replicas, char *memory)
+init_side(Side *side, const ChashRing *ring, const ChashRing *other, uint32_t replicas,
+		  char *memory)
 {
 	side->ring = ring;
 	side->point = 0;
@@ -103,14 +104,13 @@ pair_nodes(Side *before, Side *after)
 {
 	const ChashRingNode *left = chash_ring_nodes(before->ring);
 	const ChashRingNode *right = chash_ring_nodes(after->ring);
-	uint32_t	i = 0;
-	uint32_t	j = 0;
+	uint32_t i = 0;
+	uint32_t j = 0;
 
 	while (i < before->ring->node_count && j < after->ring->node_count)
 	{
-		int			order = chash_compare_names(chash_ring_name(before->ring, i), left[i].name_length,
-												chash_ring_name(after->ring, j),
-												right[j].name_length);
+		int order = chash_compare_names(chash_ring_name(before->ring, i), left[i].name_length,
+										chash_ring_name(after->ring, j), right[j].name_length);
 
 		if (order == 0)
 		{
@@ -127,7 +127,7 @@ static void
 add_row(Sweep *sweep, int64_t lo, int64_t hi, uint32_t from, uint32_t to)
 {
 	ChashDiffRows *rows = sweep->rows;
-	size_t		row;
+	size_t row;
 
 	for (uint32_t i = 0; i < sweep->open_count; i++)
 	{
@@ -142,7 +142,7 @@ add_row(Sweep *sweep, int64_t lo, int64_t hi, uint32_t from, uint32_t to)
 	if (rows->count == rows->capacity)
 		rows->grow(rows);
 	row = rows->count++;
-	rows->rows[row] = (ChashDiffRow) {lo, hi, from, to};
+	rows->rows[row] = (ChashDiffRow){lo, hi, from, to};
 	sweep->next_open[sweep->next_open_count++] = row;
 }
 
@@ -150,12 +150,12 @@ add_row(Sweep *sweep, int64_t lo, int64_t hi, uint32_t from, uint32_t to)
 static void
 fetch_set(Sweep *sweep, Side *side)
 {
-	uint32_t	point = side->point < side->ring->point_count ? side->point : 0;
+	uint32_t point = side->point < side->ring->point_count ? side->point : 0;
 
 	side->set_size = chash_walk_from_point(side->walk, point, sweep->replicas, side->set);
 	for (uint32_t i = 0; i < side->set_size; i++)
 	{
-		uint32_t	partner = side->partner[side->set[i]];
+		uint32_t partner = side->partner[side->set[i]];
 
 		if (partner != CHASH_NO_NODE)
 			side->member[partner] = sweep->segment;
@@ -168,7 +168,7 @@ next_difference(const Sweep *sweep, const Side *side, const Side *other, uint32_
 {
 	while (*at < side->set_size)
 	{
-		uint32_t	node = side->set[(*at)++];
+		uint32_t node = side->set[(*at)++];
 
 		if (other->member[node] != sweep->segment)
 			return node;
@@ -179,15 +179,15 @@ next_difference(const Sweep *sweep, const Side *side, const Side *other, uint32_
 static void
 compare_sets(Sweep *sweep, int64_t lo, int64_t hi)
 {
-	uint32_t	leaving_at = 0;
-	uint32_t	joining_at = 0;
+	uint32_t leaving_at = 0;
+	uint32_t joining_at = 0;
 
 	fetch_set(sweep, &sweep->before);
 	fetch_set(sweep, &sweep->after);
 	for (;;)
 	{
-		uint32_t	from = next_difference(sweep, &sweep->before, &sweep->after, &leaving_at);
-		uint32_t	to = next_difference(sweep, &sweep->after, &sweep->before, &joining_at);
+		uint32_t from = next_difference(sweep, &sweep->before, &sweep->after, &leaving_at);
+		uint32_t to = next_difference(sweep, &sweep->after, &sweep->before, &joining_at);
 
 		if (from == CHASH_NO_NODE && to == CHASH_NO_NODE)
 			return;
@@ -200,8 +200,8 @@ compare_sets(Sweep *sweep, int64_t lo, int64_t hi)
 static void
 compare_owners(Sweep *sweep, int64_t lo, int64_t hi)
 {
-	uint32_t	from = chash_point_owner(sweep->before.ring, sweep->before.point);
-	uint32_t	to = chash_point_owner(sweep->after.ring, sweep->after.point);
+	uint32_t from = chash_point_owner(sweep->before.ring, sweep->before.point);
+	uint32_t to = chash_point_owner(sweep->after.ring, sweep->after.point);
 
 	if (from == CHASH_NO_NODE && to == CHASH_NO_NODE)
 		return;
@@ -223,10 +223,10 @@ void
 chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, void *scratch,
 		   ChashDiffRows *rows)
 {
-	size_t		limit = open_limit(before, after, replicas);
-	Sweep		sweep = {.replicas = replicas,.rows = rows};
-	char	   *memory = scratch;
-	int64_t		lo = before->lowest;
+	size_t limit = open_limit(before, after, replicas);
+	Sweep sweep = {.replicas = replicas, .rows = rows};
+	char *memory = scratch;
+	int64_t lo = before->lowest;
 
 	memory = init_side(&sweep.before, before, after, replicas, memory);
 	memory = init_side(&sweep.after, after, before, replicas, memory);
@@ -237,10 +237,10 @@ chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, v
 	for (;;)
 	{
 		/* Behind the last point stands one at the highest position. */
-		int64_t		before_hi = chash_point_position(before, sweep.before.point);
-		int64_t		after_hi = chash_point_position(after, sweep.after.point);
-		int64_t		hi = before_hi < after_hi ? before_hi : after_hi;
-		size_t	   *swap = sweep.open;
+		int64_t before_hi = chash_point_position(before, sweep.before.point);
+		int64_t after_hi = chash_point_position(after, sweep.after.point);
+		int64_t hi = before_hi < after_hi ? before_hi : after_hi;
+		size_t *swap = sweep.open;
 
 		if (++sweep.segment % 65536 == 0 && chash_interrupt_hook != NULL)
 			chash_interrupt_hook();

@@ -13,19 +13,19 @@
  */
 typedef struct ChashDiffRow
 {
-	int64_t		lo;
-	int64_t		hi;
-	uint32_t	from;			/* node of the ring before */
-	uint32_t	to;				/* node of the ring after */
+	int64_t lo;
+	int64_t hi;
+	uint32_t from; /* node of the ring before */
+	uint32_t to;   /* node of the ring after */
 } ChashDiffRow;
 
 /* Where rows go.  `grow` makes room for at least one more, or does not return. */
 typedef struct ChashDiffRows
 {
 	ChashDiffRow *rows;
-	size_t		count;
-	size_t		capacity;
-	void		(*grow) (struct ChashDiffRows *rows);
+	size_t count;
+	size_t capacity;
+	void (*grow)(struct ChashDiffRows *rows);
 } ChashDiffRows;
 
 /* Bytes of scratch memory, aligned for uint64_t, for a diff. */

@@ -16,10 +16,10 @@
 typedef struct ChashHash
 {
 	const char *name;
-	int64_t		lowest;			/* lowest position of the circle */
-	int			bits;			/* the circle has 2^bits positions, 1 to 64 */
-	bool		tags;			/* are hash tags on unless asked otherwise? */
-	int64_t		(*position) (const void *key, size_t length);
+	int64_t lowest; /* lowest position of the circle */
+	int bits;		/* the circle has 2^bits positions, 1 to 64 */
+	bool tags;		/* are hash tags on unless asked otherwise? */
+	int64_t (*position)(const void *key, size_t length);
 } ChashHash;
 
 /* XXH3_64bits of the key, without seed, read as signed (xxHash 0.8). */

@@ -17,8 +17,8 @@
 
 typedef struct Scattered
 {
-	uint64_t	hash;
-	uint32_t	number;
+	uint64_t hash;
+	uint32_t number;
 } Scattered;
 
 size_t
@@ -26,7 +26,7 @@ chash_partitions_scratch_size(const ChashSpec *spec)
 {
 	/* At most 2^20 partitions; nodes are in memory already, eight times over. */
 	return (size_t) spec->partitions * (sizeof(Scattered) + sizeof(uint32_t)) +
-		(size_t) spec->node_count * 3 * sizeof(uint32_t);
+		   (size_t) spec->node_count * 3 * sizeof(uint32_t);
 }
 
 static void
@@ -41,8 +41,8 @@ static bool
 comes_before(const ChashSpec *spec, const uint32_t *quotas, uint32_t a, uint32_t b)
 {
 	/* weight / (2 * quota + 1), multiplied out: below 2^30 * 2^22. */
-	uint64_t	left = (uint64_t) spec->nodes[a].weight * (2 * (uint64_t) quotas[b] + 1);
-	uint64_t	right = (uint64_t) spec->nodes[b].weight * (2 * (uint64_t) quotas[a] + 1);
+	uint64_t left = (uint64_t) spec->nodes[a].weight * (2 * (uint64_t) quotas[b] + 1);
+	uint64_t right = (uint64_t) spec->nodes[b].weight * (2 * (uint64_t) quotas[a] + 1);
 
 	return left != right ? left > right : a < b;
 }
@@ -50,11 +50,11 @@ comes_before(const ChashSpec *spec, const uint32_t *quotas, uint32_t a, uint32_t
 static void
 sift_down(const ChashSpec *spec, const uint32_t *quotas, uint32_t *heap, uint32_t size, uint32_t at)
 {
-	uint32_t	node = heap[at];
+	uint32_t node = heap[at];
 
 	for (;;)
 	{
-		uint32_t	child = 2 * at + 1;
+		uint32_t child = 2 * at + 1;
 
 		if (child >= size)
 			break;
@@ -71,8 +71,8 @@ sift_down(const ChashSpec *spec, const uint32_t *quotas, uint32_t *heap, uint32_
 void
 chash_partitions_quotas(const ChashSpec *spec, uint32_t *quotas, void *scratch)
 {
-	uint32_t   *heap = scratch;
-	uint32_t	size = 0;
+	uint32_t *heap = scratch;
+	uint32_t size = 0;
 
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
@@ -109,8 +109,8 @@ scatter(uint32_t partitions, Scattered *order)
 {
 	for (uint32_t i = 0; i < partitions; i++)
 	{
-		char		decimal[16];
-		int			length = snprintf(decimal, sizeof(decimal), "%" PRIu32, i);
+		char decimal[16];
+		int length = snprintf(decimal, sizeof(decimal), "%" PRIu32, i);
 
 		check_interrupts(i);
 		order[i].hash = (uint64_t) chash_hash_xxh3.position(decimal, (size_t) length);
@@ -122,13 +122,13 @@ scatter(uint32_t partitions, Scattered *order)
 void
 chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 {
-	Scattered  *order = scratch;
-	uint32_t   *owners = (uint32_t *) (order + spec->partitions);
-	uint32_t   *quotas = owners + spec->partitions;
-	uint32_t   *held = quotas + spec->node_count;
-	uint32_t   *heap = held + spec->node_count;
-	uint32_t	receiver = 0;
-	uint32_t	start = 0;
+	Scattered *order = scratch;
+	uint32_t *owners = (uint32_t *) (order + spec->partitions);
+	uint32_t *quotas = owners + spec->partitions;
+	uint32_t *held = quotas + spec->node_count;
+	uint32_t *heap = held + spec->node_count;
+	uint32_t receiver = 0;
+	uint32_t start = 0;
 
 	chash_partitions_quotas(spec, quotas, heap);
 
@@ -139,7 +139,7 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 		held[i] = 0;
 		for (uint32_t k = 0; k < spec->nodes[i].partition_count; k++)
 		{
-			uint32_t	number = spec->nodes[i].partitions[k];
+			uint32_t number = spec->nodes[i].partitions[k];
 
 			if (number >= spec->partitions || owners[number] != NOBODY)
 				continue;
@@ -151,7 +151,7 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 	scatter(spec->partitions, order);
 	for (uint32_t i = 0; i < spec->partitions; i++)
 	{
-		uint32_t   *owner = &owners[order[i].number];
+		uint32_t *owner = &owners[order[i].number];
 
 		if (*owner != NOBODY && held[*owner] > quotas[*owner])
 		{
@@ -161,14 +161,14 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 	}
 	for (uint32_t i = 0; i < spec->partitions; i++)
 	{
-		uint32_t   *owner = &owners[order[i].number];
+		uint32_t *owner = &owners[order[i].number];
 
 		if (*owner != NOBODY)
 			continue;
 		while (receiver < spec->node_count && held[receiver] >= quotas[receiver])
 			receiver++;
 		if (receiver == spec->node_count)
-			break;				/* no node has weight */
+			break; /* no node has weight */
 		*owner = receiver;
 		held[receiver]++;
 	}

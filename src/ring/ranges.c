@@ -7,8 +7,8 @@
 bool
 chash_ranges_next(const ChashRing *ring, ChashRangeCursor *cursor, ChashRange *range)
 {
-	uint32_t	point = cursor->point;
-	int64_t		hi;
+	uint32_t point = cursor->point;
+	int64_t hi;
 
 	if (cursor->done || ring->point_count == 0)
 		return false;

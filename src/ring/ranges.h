@@ -10,16 +10,16 @@
 /* Positions lo to hi, both included. */
 typedef struct ChashRange
 {
-	int64_t		lo;
-	int64_t		hi;
-	uint32_t	node;
+	int64_t lo;
+	int64_t hi;
+	uint32_t node;
 } ChashRange;
 
 /* Where the walk over the ranges stands; start with {0}. */
 typedef struct ChashRangeCursor
 {
-	uint32_t	point;			/* the next point to look at */
-	bool		done;
+	uint32_t point; /* the next point to look at */
+	bool done;
 } ChashRangeCursor;
 
 /*

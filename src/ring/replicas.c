@@ -43,11 +43,11 @@ static uint32_t
 plan_rounds(const ChashWalk *walk, uint32_t n, uint32_t *places)
 {
 	const ChashRingZone *zones = chash_ring_zones(walk->ring);
-	uint32_t	before = 0;
+	uint32_t before = 0;
 
 	for (uint32_t round = 0;; round++)
 	{
-		uint32_t	nodes = 0;
+		uint32_t nodes = 0;
 
 		places[round] = before;
 		for (uint32_t z = 0; z < walk->ring->zone_count && before + nodes < n; z++)
@@ -63,14 +63,14 @@ chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nod
 {
 	const ChashRing *ring = walk->ring;
 	const ChashRingNode *entries = chash_ring_nodes(ring);
-	uint32_t	available = walk->live ? ring->live_count : ring->holder_count;
-	uint32_t   *met = walk->marks;
-	uint32_t   *zone_met = met + ring->node_count;
-	uint32_t   *zone_nodes = zone_met + ring->zone_count;
-	uint32_t   *places = zone_nodes + ring->zone_count;
-	uint32_t	last_round;
-	uint32_t	found = 0;
-	uint32_t	stamp;
+	uint32_t available = walk->live ? ring->live_count : ring->holder_count;
+	uint32_t *met = walk->marks;
+	uint32_t *zone_met = met + ring->node_count;
+	uint32_t *zone_nodes = zone_met + ring->zone_count;
+	uint32_t *places = zone_nodes + ring->zone_count;
+	uint32_t last_round;
+	uint32_t found = 0;
+	uint32_t stamp;
 
 	if (n > available)
 		n = available;
@@ -88,9 +88,9 @@ chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nod
 	/* n nodes are there to be met, so the walk ends within one turn. */
 	for (;; point++)
 	{
-		uint32_t	node;
-		uint32_t	zone;
-		uint32_t	round;
+		uint32_t node;
+		uint32_t zone;
+		uint32_t round;
 
 		if (point >= ring->point_count)
 			point = 0;

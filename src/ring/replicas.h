@@ -14,10 +14,10 @@
 typedef struct ChashWalk
 {
 	const ChashRing *ring;
-	bool		live;			/* pass over the nodes that are down */
-	uint32_t	limit;			/* the most replicas a walk may ask for */
-	uint32_t	stamp;			/* of the latest walk */
-	uint32_t	marks[];		/* nodes: the latest walk that met them; zones:
+	bool live;		  /* pass over the nodes that are down */
+	uint32_t limit;	  /* the most replicas a walk may ask for */
+	uint32_t stamp;	  /* of the latest walk */
+	uint32_t marks[]; /* nodes: the latest walk that met them; zones:
 								 * likewise; zones: nodes met; rounds: next
 								 * place in the result */
 } ChashWalk;

@@ -23,16 +23,16 @@
 typedef struct Scratch
 {
 	const ChashRing *ring;
-	uint64_t   *offsets;
-	uint32_t   *owners;
-	uint32_t	count;
+	uint64_t *offsets;
+	uint32_t *owners;
+	uint32_t count;
 } Scratch;
 
 /* Where points are sorted into. */
 typedef struct Points
 {
 	ChashPoint *points;
-	uint32_t   *lows;
+	uint32_t *lows;
 } Points;
 
 static size_t
@@ -48,8 +48,8 @@ align(size_t size)
 size_t
 chash_ring_size(const ChashSpec *spec, uint32_t point_count)
 {
-	size_t		slots = (size_t) point_count + CHASH_WINDOW;
-	size_t		size = sizeof(ChashRing);
+	size_t slots = (size_t) point_count + CHASH_WINDOW;
+	size_t size = sizeof(ChashRing);
 
 	size += slots * sizeof(ChashPoint);
 	size += align((slots + point_count + 1) * sizeof(uint32_t));
@@ -64,7 +64,7 @@ size_t
 chash_ring_scratch_size(const ChashSpec *spec, uint32_t point_count)
 {
 	return align((size_t) point_count * (sizeof(uint64_t) + sizeof(uint32_t))) +
-		spec->node_count * sizeof(ChashSpecNode *);
+		   spec->node_count * sizeof(ChashSpecNode *);
 }
 
 static void
@@ -112,7 +112,7 @@ number_zones(const ChashSpec *spec, ChashRing *ring, ChashRingNode *nodes, Chash
 static void
 fill_nodes(const ChashSpec *spec, ChashRing *ring, ChashRingNode *nodes, char *names)
 {
-	uint32_t	offset = 0;
+	uint32_t offset = 0;
 
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
@@ -147,9 +147,9 @@ static void
 add_vnodes(const ChashSpec *spec, uint32_t owner, uint32_t count, Scratch *scratch)
 {
 	const ChashSpecNode *node = &spec->nodes[owner];
-	char		name[CHASH_MAX_NAME + 16];
-	char	   *digits = name + node->name_length + 1;
-	size_t		digit_count = 1;
+	char name[CHASH_MAX_NAME + 16];
+	char *digits = name + node->name_length + 1;
+	size_t digit_count = 1;
 
 	assert(node->name_length <= CHASH_MAX_NAME);
 	memcpy(name, node->name, node->name_length);
@@ -157,7 +157,7 @@ add_vnodes(const ChashSpec *spec, uint32_t owner, uint32_t count, Scratch *scrat
 	digits[0] = '0';
 	for (uint32_t i = 0; i < count; i++)
 	{
-		size_t		at = digit_count;
+		size_t at = digit_count;
 
 		add_point(scratch, spec->hash->position(name, node->name_length + 1 + digit_count), owner);
 
@@ -180,7 +180,7 @@ add_points(const ChashSpec *spec, Scratch *scratch)
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
 		const ChashSpecNode *node = &spec->nodes[i];
-		uint32_t	count = (uint32_t) chash_node_point_count(spec, node);
+		uint32_t count = (uint32_t) chash_node_point_count(spec, node);
 
 		switch (spec->placement)
 		{
@@ -225,7 +225,7 @@ move(Points *points, uint32_t to, uint32_t from)
 static inline bool
 before(uint64_t offset, uint32_t owner, const Points *points, uint32_t at)
 {
-	uint64_t	other = offset_of(points, at);
+	uint64_t other = offset_of(points, at);
 
 	return offset != other ? offset < other : owner < points->points[at].owner;
 }
@@ -235,9 +235,9 @@ insertion_sort(Points *points, uint32_t first, uint32_t end)
 {
 	for (uint32_t i = first + 1; i < end; i++)
 	{
-		uint64_t	offset = offset_of(points, i);
-		uint32_t	owner = points->points[i].owner;
-		uint32_t	at = i;
+		uint64_t offset = offset_of(points, i);
+		uint32_t owner = points->points[i].owner;
+		uint32_t at = i;
 
 		while (at > first && before(offset, owner, points, at - 1))
 		{
@@ -252,18 +252,18 @@ insertion_sort(Points *points, uint32_t first, uint32_t end)
 static void
 sift_down(Points *points, uint32_t first, uint32_t count, uint32_t at)
 {
-	uint64_t	offset = offset_of(points, first + at);
-	uint32_t	owner = points->points[first + at].owner;
+	uint64_t offset = offset_of(points, first + at);
+	uint32_t owner = points->points[first + at].owner;
 
 	for (;;)
 	{
-		uint32_t	child = 2 * at + 1;
+		uint32_t child = 2 * at + 1;
 
 		if (child >= count)
 			break;
 		if (child + 1 < count &&
-			before(offset_of(points, first + child), points->points[first + child].owner,
-				   points, first + child + 1))
+			before(offset_of(points, first + child), points->points[first + child].owner, points,
+				   first + child + 1))
 			child++;
 		if (!before(offset, owner, points, first + child))
 			break;
@@ -283,8 +283,8 @@ heap_sort(Points *points, uint32_t first, uint32_t count)
 	}
 	for (uint32_t last = count - 1; last > 0; last--)
 	{
-		uint64_t	offset = offset_of(points, first);
-		uint32_t	owner = points->points[first].owner;
+		uint64_t offset = offset_of(points, first);
+		uint32_t owner = points->points[first].owner;
 
 		check_interrupts(last);
 		move(points, first, first + last);
@@ -303,15 +303,15 @@ bucket_of(const ChashRing *ring, uint64_t offset)
 static void
 sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *buckets)
 {
-	uint32_t	count = ring->point_count;
-	uint32_t	start = 0;
+	uint32_t count = ring->point_count;
+	uint32_t start = 0;
 
 	memset(buckets, 0, ((size_t) count + 1) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < count; i++)
 		buckets[bucket_of(ring, scratch->offsets[i])]++;
 	for (uint32_t b = 0; b <= count; b++)
 	{
-		uint32_t	size = buckets[b];
+		uint32_t size = buckets[b];
 
 		buckets[b] = start;
 		start += size;
@@ -326,7 +326,7 @@ sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *b
 
 	for (uint32_t b = 0; b < count; b++)
 	{
-		uint32_t	size = buckets[b + 1] - buckets[b];
+		uint32_t size = buckets[b + 1] - buckets[b];
 
 		check_interrupts(b + 1);
 		if (size > CHASH_CROWD)
@@ -337,24 +337,23 @@ sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *b
 			heap_sort(points, buckets[b], size);
 	}
 	for (uint32_t i = 0; i < CHASH_WINDOW; i++)
-		put(points, count + i, UINT64_MAX,
-			count > 0 ? points->points[0].owner : CHASH_NO_NODE);
+		put(points, count + i, UINT64_MAX, count > 0 ? points->points[0].owner : CHASH_NO_NODE);
 }
 
 ChashSpecError
 chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, void *scratch_memory)
 {
-	size_t		slots = (size_t) point_count + CHASH_WINDOW;
+	size_t slots = (size_t) point_count + CHASH_WINDOW;
 	ChashPoint *points = (ChashPoint *) (ring + 1);
-	uint32_t   *lows = (uint32_t *) (points + slots);
-	uint32_t   *buckets = lows + slots;
-	ChashRingNode *nodes = (ChashRingNode *) ((char *) lows +
-											  align((slots + point_count + 1) * sizeof(uint32_t)));
+	uint32_t *lows = (uint32_t *) (points + slots);
+	uint32_t *buckets = lows + slots;
+	ChashRingNode *nodes =
+		(ChashRingNode *) ((char *) lows + align((slots + point_count + 1) * sizeof(uint32_t)));
 	ChashRingZone *zones = (ChashRingZone *) (nodes + spec->node_count);
-	char	   *names = (char *) (zones + spec->node_count);
+	char *names = (char *) (zones + spec->node_count);
 	const ChashSpecNode **by_zone = scratch_memory;
-	Points		target = {points, lows};
-	Scratch		scratch = {.ring = ring};
+	Points target = {points, lows};
+	Scratch scratch = {.ring = ring};
 
 	memset(ring, 0, sizeof(ChashRing));
 	ring->size = chash_ring_size(spec, point_count);

@@ -44,43 +44,43 @@
 
 typedef struct ChashPoint
 {
-	uint32_t	high;			/* upper half of the offset */
-	uint32_t	owner;			/* number of the node */
+	uint32_t high;	/* upper half of the offset */
+	uint32_t owner; /* number of the node */
 } ChashPoint;
 
 typedef struct ChashRingNode
 {
-	int64_t		weight;			/* in thousandths */
-	uint32_t	point_count;
-	uint32_t	zone;			/* 0 to zone_count - 1 */
-	uint32_t	name_offset;	/* from the start of the names */
-	uint32_t	name_length;	/* in bytes, without terminator */
-	bool		down;
+	int64_t weight; /* in thousandths */
+	uint32_t point_count;
+	uint32_t zone;		  /* 0 to zone_count - 1 */
+	uint32_t name_offset; /* from the start of the names */
+	uint32_t name_length; /* in bytes, without terminator */
+	bool down;
 } ChashRingNode;
 
 typedef struct ChashRingZone
 {
-	uint32_t	holders;		/* nodes with points */
-	uint32_t	live;			/* of these, the ones not down */
+	uint32_t holders; /* nodes with points */
+	uint32_t live;	  /* of these, the ones not down */
 } ChashRingZone;
 
 typedef struct ChashRing
 {
-	uint64_t	size;			/* of the whole block, in bytes */
-	int64_t		lowest;			/* the circle's lowest position */
-	int64_t		highest;		/* the circle's highest position */
-	uint32_t	shift;			/* from an offset on the circle to 64 bits */
-	uint32_t	point_count;
-	uint32_t	node_count;
-	uint32_t	zone_count;		/* nodes without zone count as one zone */
-	uint32_t	holder_count;	/* nodes with points */
-	uint32_t	live_count;		/* of these, the ones not down */
-	bool		crowded;		/* some bucket is larger than CHASH_CROWD */
-	uint64_t	lows_offset;	/* where the parts of the block begin */
-	uint64_t	buckets_offset;
-	uint64_t	nodes_offset;
-	uint64_t	zones_offset;
-	uint64_t	names_offset;
+	uint64_t size;	 /* of the whole block, in bytes */
+	int64_t lowest;	 /* the circle's lowest position */
+	int64_t highest; /* the circle's highest position */
+	uint32_t shift;	 /* from an offset on the circle to 64 bits */
+	uint32_t point_count;
+	uint32_t node_count;
+	uint32_t zone_count;   /* nodes without zone count as one zone */
+	uint32_t holder_count; /* nodes with points */
+	uint32_t live_count;   /* of these, the ones not down */
+	bool crowded;		   /* some bucket is larger than CHASH_CROWD */
+	uint64_t lows_offset;  /* where the parts of the block begin */
+	uint64_t buckets_offset;
+	uint64_t nodes_offset;
+	uint64_t zones_offset;
+	uint64_t names_offset;
 } ChashRing;
 
 /* Bytes of a ring with that many points, and of the scratch memory for building it. */
@@ -93,8 +93,8 @@ extern size_t chash_ring_scratch_size(const ChashSpec *spec, uint32_t point_coun
  * memory are aligned for uint64_t.  Fails with CHASH_SPEC_BAD_OWNERS if a
  * partition has two owners.
  */
-extern ChashSpecError chash_ring_build(const ChashSpec *spec, uint32_t point_count,
-									   ChashRing *ring, void *scratch);
+extern ChashSpecError chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring,
+									   void *scratch);
 
 /* The first live node from a point on; CHASH_NO_NODE if there is none. */
 extern uint32_t chash_ring_next_live(const ChashRing *ring, uint32_t point);
@@ -154,7 +154,7 @@ static inline int64_t
 chash_point_position(const ChashRing *ring, uint32_t point)
 {
 	return chash_ring_position(ring, (uint64_t) chash_ring_points(ring)[point].high << 32 |
-							   chash_ring_lows(ring)[point]);
+										 chash_ring_lows(ring)[point]);
 }
 
 /*
@@ -194,23 +194,22 @@ static inline uint32_t
 chash_ring_find(const ChashRing *ring, int64_t position)
 {
 	const ChashPoint *points = chash_ring_points(ring);
-	uint64_t	offset = chash_ring_offset(ring, position);
-	uint32_t	high = (uint32_t) (offset >> 32);
+	uint64_t offset = chash_ring_offset(ring, position);
+	uint32_t high = (uint32_t) (offset >> 32);
 	const uint32_t *bucket = chash_ring_buckets(ring) + chash_ring_bucket(ring, high);
-	uint32_t	point = bucket[0];
-	uint32_t	before;
+	uint32_t point = bucket[0];
+	uint32_t before;
 
 	if (ring->crowded)
 	{
-		uint32_t	end = bucket[1];
+		uint32_t end = bucket[1];
 
 		while (end - point > CHASH_CROWD)
 		{
-			uint32_t	middle = point + (end - point) / 2;
+			uint32_t middle = point + (end - point) / 2;
 
 			if (points[middle].high < high ||
-				(points[middle].high == high &&
-				 chash_ring_lows(ring)[middle] < (uint32_t) offset))
+				(points[middle].high == high && chash_ring_lows(ring)[middle] < (uint32_t) offset))
 				point = middle + 1;
 			else
 				end = middle;
@@ -251,7 +250,7 @@ static inline double
 chash_ring_share(const ChashRing *ring, int64_t lo, int64_t hi)
 {
 	return ((double) ((uint64_t) hi - (uint64_t) lo) + 1.0) /
-		((double) ((uint64_t) ring->highest - (uint64_t) ring->lowest) + 1.0);
+		   ((double) ((uint64_t) ring->highest - (uint64_t) ring->lowest) + 1.0);
 }
 
 #endif

@@ -12,12 +12,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-void		(*chash_interrupt_hook) (void) = NULL;
+void (*chash_interrupt_hook)(void) = NULL;
 
 int
 chash_compare_names(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-	int			order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+	int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
 
 	if (order != 0)
 		return order;
@@ -27,7 +27,7 @@ chash_compare_names(const char *a, size_t a_length, const char *b, size_t b_leng
 uint64_t
 chash_node_point_count(const ChashSpec *spec, const ChashSpecNode *node)
 {
-	uint64_t	points;
+	uint64_t points;
 
 	if (node->weight == 0)
 		return 0;
@@ -38,20 +38,20 @@ chash_node_point_count(const ChashSpec *spec, const ChashSpecNode *node)
 
 	/* At most 65536 * 999999999 + 500: far from overflow. */
 	points = ((uint64_t) spec->vnodes * (uint64_t) node->weight + CHASH_WEIGHT_ONE / 2) /
-		CHASH_WEIGHT_ONE;
+			 CHASH_WEIGHT_ONE;
 	return points > 0 ? points : 1;
 }
 
 ChashSpecError
 chash_spec_check(const ChashSpec *spec, uint32_t *point_count)
 {
-	uint64_t	points = 0;
-	uint32_t	weighted = 0;
+	uint64_t points = 0;
+	uint32_t weighted = 0;
 
 	*point_count = 0;
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
-		uint64_t	more = chash_node_point_count(spec, &spec->nodes[i]);
+		uint64_t more = chash_node_point_count(spec, &spec->nodes[i]);
 
 		if (more > CHASH_MAX_POINTS - points)
 			return CHASH_SPEC_TOO_MANY_POINTS;
@@ -87,13 +87,13 @@ chash_spec_check(const ChashSpec *spec, uint32_t *point_count)
 int64_t
 chash_partition_end(const ChashSpec *spec, uint32_t partition)
 {
-	uint64_t	highest_offset = UINT64_MAX >> (64 - spec->hash->bits);
+	uint64_t highest_offset = UINT64_MAX >> (64 - spec->hash->bits);
 
 	/*
 	 * The width of a partition less one, since the width itself does not fit
 	 * where one partition is the whole circle.  Powers of two divide evenly.
 	 */
-	uint64_t	last = highest_offset / spec->partitions;
+	uint64_t last = highest_offset / spec->partitions;
 
 	return (int64_t) ((uint64_t) spec->hash->lowest + partition * (last + 1) + last);
 }
@@ -139,15 +139,16 @@ chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT
 {
 	XXH3_state_t state;
 	XXH128_hash_t hash;
-	char		line[128];
-	char		vnodes[16];
-	char		partitions[16];
+	char line[128];
+	char vnodes[16];
+	char partitions[16];
 
 	XXH3_128bits_reset(&state);
 	put_count(vnodes, spec->placement == CHASH_VNODES, spec->vnodes);
 	put_count(partitions, spec->placement == CHASH_PARTITIONS, spec->partitions);
-	snprintf(line, sizeof(line), "chash\t1\t%s\t%s\t%s\t%s\t%d\n", chash_placement_name(spec->placement),
-			 spec->hash->name, vnodes, partitions, spec->hash_tags ? 1 : 0);
+	snprintf(line, sizeof(line), "chash\t1\t%s\t%s\t%s\t%s\t%d\n",
+			 chash_placement_name(spec->placement), spec->hash->name, vnodes, partitions,
+			 spec->hash_tags ? 1 : 0);
 	XXH3_128bits_update(&state, line, strlen(line));
 
 	for (uint32_t i = 0; i < spec->node_count; i++)

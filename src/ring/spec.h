@@ -12,59 +12,59 @@
 #include "hash.h"
 
 /* A ring with more points is refused: its block would be over 256 MiB. */
-#define CHASH_MAX_POINTS		16777216
-#define CHASH_MAX_VNODES		65536
-#define CHASH_MAX_PARTITIONS	1048576
-#define CHASH_DEFAULT_VNODES	256
+#define CHASH_MAX_POINTS 16777216
+#define CHASH_MAX_VNODES 65536
+#define CHASH_MAX_PARTITIONS 1048576
+#define CHASH_DEFAULT_VNODES 256
 #define CHASH_DEFAULT_PARTITIONS 16384
 
 /* Weights are in thousandths: 1 is 1000.  numeric(9,3) has room for this. */
-#define CHASH_WEIGHT_ONE		1000
-#define CHASH_MAX_WEIGHT		INT64_C(999999999)
+#define CHASH_WEIGHT_ONE 1000
+#define CHASH_MAX_WEIGHT INT64_C(999999999)
 
 /* Names of rings, nodes and zones, in bytes of UTF-8. */
-#define CHASH_MAX_NAME			255
+#define CHASH_MAX_NAME 255
 
 typedef enum ChashPlacement
 {
-	CHASH_VNODES,				/* points at the hash of name#0, name#1, ... */
-	CHASH_PARTITIONS,			/* equal parts of the circle, owners stored */
-	CHASH_TOKENS				/* positions given per node */
+	CHASH_VNODES,	  /* points at the hash of name#0, name#1, ... */
+	CHASH_PARTITIONS, /* equal parts of the circle, owners stored */
+	CHASH_TOKENS	  /* positions given per node */
 } ChashPlacement;
 
 typedef struct ChashSpecNode
 {
-	const char *name;			/* UTF-8, without terminator */
-	size_t		name_length;
-	const char *zone;			/* UTF-8, without terminator; NULL: none */
-	size_t		zone_length;
-	int64_t		weight;			/* in thousandths, 0 to CHASH_MAX_WEIGHT */
-	bool		down;			/* passed over by lookups, moves nothing */
-	const int64_t *tokens;		/* ascending, each once */
-	uint32_t	token_count;
-	uint32_t   *partitions;		/* numbers of those held, ascending */
-	uint32_t	partition_count;
+	const char *name; /* UTF-8, without terminator */
+	size_t name_length;
+	const char *zone; /* UTF-8, without terminator; NULL: none */
+	size_t zone_length;
+	int64_t weight;		   /* in thousandths, 0 to CHASH_MAX_WEIGHT */
+	bool down;			   /* passed over by lookups, moves nothing */
+	const int64_t *tokens; /* ascending, each once */
+	uint32_t token_count;
+	uint32_t *partitions; /* numbers of those held, ascending */
+	uint32_t partition_count;
 } ChashSpecNode;
 
 typedef struct ChashSpec
 {
 	const ChashHash *hash;
 	ChashPlacement placement;
-	bool		hash_tags;
-	uint32_t	vnodes;			/* placement vnodes: 1 to CHASH_MAX_VNODES */
-	uint32_t	partitions;		/* placement partitions: a power of two, 1 to
+	bool hash_tags;
+	uint32_t vnodes;	  /* placement vnodes: 1 to CHASH_MAX_VNODES */
+	uint32_t partitions;  /* placement partitions: a power of two, 1 to
 								 * CHASH_MAX_PARTITIONS */
-	ChashSpecNode *nodes;		/* ascending by bytes of the name */
-	uint32_t	node_count;
+	ChashSpecNode *nodes; /* ascending by bytes of the name */
+	uint32_t node_count;
 } ChashSpec;
 
 /* What can be wrong with a spec whose nodes are valid one by one. */
 typedef enum ChashSpecError
 {
 	CHASH_SPEC_OK,
-	CHASH_SPEC_TOO_MANY_POINTS, /* over CHASH_MAX_POINTS */
-	CHASH_SPEC_TOO_FEW_PARTITIONS,	/* fewer than nodes with a weight */
-	CHASH_SPEC_BAD_OWNERS		/* a partition has no owner, two, or one
+	CHASH_SPEC_TOO_MANY_POINTS,	   /* over CHASH_MAX_POINTS */
+	CHASH_SPEC_TOO_FEW_PARTITIONS, /* fewer than nodes with a weight */
+	CHASH_SPEC_BAD_OWNERS		   /* a partition has no owner, two, or one
 								 * without weight */
 } ChashSpecError;
 
@@ -73,7 +73,7 @@ extern const char *chash_placement_name(ChashPlacement placement);
 extern bool chash_placement_by_name(const char *name, ChashPlacement *placement);
 
 /* Compares names as the published rules do: bytewise, a prefix first. */
-extern int	chash_compare_names(const char *a, size_t a_length, const char *b, size_t b_length);
+extern int chash_compare_names(const char *a, size_t a_length, const char *b, size_t b_length);
 
 /*
  * Number of points that a node has: max(1, vnodes * weight, half rounded up),
@@ -91,13 +91,13 @@ extern int64_t chash_partition_end(const ChashSpec *spec, uint32_t partition);
  * Hash (XXH3_128bits, as 32 hexadecimal digits and a terminator) of everything
  * that decides ownership.  docs/clients.md has the format that is hashed.
  */
-#define CHASH_FINGERPRINT_SIZE	33
+#define CHASH_FINGERPRINT_SIZE 33
 extern void chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT_SIZE]);
 
 /*
  * Called now and then in loops that can take long, for the host to stop them;
  * it need not return.  NULL by default.
  */
-extern void (*chash_interrupt_hook) (void);
+extern void (*chash_interrupt_hook)(void);
 
 #endif

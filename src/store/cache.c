@@ -67,10 +67,10 @@
 #include "utils/memutils.h"
 
 ChashSnapshotMark chash_snapshot_mark;
-uint64		chash_snapshot_serial = 1;
-uint64		chash_cache_generation = 1;
-uint64		chash_cache_looks = 0;
-int			chash_local_cache_size = 65536;
+uint64 chash_snapshot_serial = 1;
+uint64 chash_cache_generation = 1;
+uint64 chash_cache_looks = 0;
+int chash_local_cache_size = 65536;
 
 static MemoryContext cache_context = NULL;
 static dlist_head cached_rings = DLIST_STATIC_INIT(cached_rings);
@@ -96,8 +96,8 @@ transaction_ended(XactEvent event, void *argument)
 }
 
 static void
-subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction,
-					 SubTransactionId parent, void *argument)
+subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTransactionId parent,
+					 void *argument)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		spoil_snapshot_mark();
@@ -125,7 +125,7 @@ match_names(const void *a, const void *b, Size size)
 void
 chash_cache_init(void)
 {
-	HASHCTL		control = {
+	HASHCTL control = {
 		.keysize = sizeof(text *),
 		.entrysize = sizeof(text *),
 		.hash = hash_name,
@@ -144,13 +144,13 @@ Datum
 chash_cache_make_name(ChashCachedRing *cached, uint32 node)
 {
 	const ChashRingNode *entry = &chash_ring_nodes(cached->ring)[node];
-	text	   *name = cstring_to_text(chash_from_utf8(chash_ring_name(cached->ring, node),
-													   entry->name_length));
-	text	  **known = hash_search(known_names, &name, HASH_FIND, NULL);
+	text *name =
+		cstring_to_text(chash_from_utf8(chash_ring_name(cached->ring, node), entry->name_length));
+	text **known = hash_search(known_names, &name, HASH_FIND, NULL);
 
 	if (known == NULL)
 	{
-		text	   *kept = MemoryContextAlloc(cache_context, VARSIZE(name));
+		text *kept = MemoryContextAlloc(cache_context, VARSIZE(name));
 
 		memcpy(kept, name, VARSIZE(name));
 		known = hash_search(known_names, &kept, HASH_ENTER, NULL);
@@ -172,7 +172,7 @@ static void
 clean(void)
 {
 	dlist_mutable_iter iter;
-	uint64		now = chash_catalog_invalidations();
+	uint64 now = chash_catalog_invalidations();
 
 	if (cleaned_at == now)
 		return;
@@ -183,7 +183,7 @@ clean(void)
 		if (cached->pins == 0)
 			forget(cached);
 		else
-			memset(&cached->version, 0, sizeof(cached->version));	/* nobody's stamp */
+			memset(&cached->version, 0, sizeof(cached->version)); /* nobody's stamp */
 	}
 	cleaned_at = now;
 	spoil_snapshot_mark();
@@ -198,14 +198,14 @@ static void
 make_room(const ChashCachedRing *latest)
 {
 	dlist_mutable_iter iter;
-	pg_uuid_t	kept = latest->version;
-	bool		one_kept = false;
-	Size		size = 0;
+	pg_uuid_t kept = latest->version;
+	bool one_kept = false;
+	Size size = 0;
 
 	dlist_foreach_modify(iter, &cached_rings)
 	{
 		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
-		bool		useless = false;
+		bool useless = false;
 
 		if (strcmp(cached->name, latest->name) == 0 &&
 			memcmp(&cached->version, &latest->version, sizeof(pg_uuid_t)) != 0)
@@ -246,7 +246,7 @@ note_snapshot(Snapshot snapshot)
 static ChashCachedRing *
 find(const char *name, int64 as_of, const pg_uuid_t *version)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	dlist_foreach(iter, &cached_rings)
 	{
@@ -254,8 +254,8 @@ find(const char *name, int64 as_of, const pg_uuid_t *version)
 
 		if (cached->as_of != as_of || strcmp(cached->name, name) != 0)
 			continue;
-		if (version == NULL ? cached->confirmed == chash_snapshot_serial :
-			memcmp(&cached->version, version, sizeof(pg_uuid_t)) == 0)
+		if (version == NULL ? cached->confirmed == chash_snapshot_serial
+							: memcmp(&cached->version, version, sizeof(pg_uuid_t)) == 0)
 			return cached;
 	}
 	return NULL;
@@ -268,10 +268,10 @@ find(const char *name, int64 as_of, const pg_uuid_t *version)
 static ChashCachedRing *
 build(const ChashCatalog *catalog, const char *name, int64 as_of, Snapshot snapshot)
 {
-	MemoryContext working = AllocSetContextCreate(CurrentMemoryContext, "chash build",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "chash ring",
-												  ALLOCSET_SMALL_SIZES);
+	MemoryContext working =
+		AllocSetContextCreate(CurrentMemoryContext, "chash build", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "chash ring", ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(working);
 	ChashDefinition definition;
 	ChashCachedRing *cached;
@@ -308,7 +308,7 @@ build(const ChashCatalog *catalog, const char *name, int64 as_of, Snapshot snaps
 ChashCachedRing *
 chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 {
-	Snapshot	snapshot = GetActiveSnapshot();
+	Snapshot snapshot = GetActiveSnapshot();
 	ChashCachedRing *cached;
 	const ChashCatalog *catalog;
 	ChashRingRow row;

@@ -17,20 +17,20 @@
 /* A version of a ring, built.  Read-only for everybody but cache.c. */
 typedef struct ChashCachedRing
 {
-	dlist_node	link;			/* most recently used first */
-	MemoryContext context;		/* holds all of this */
-	uint64		confirmed;		/* serial of the snapshot that saw this version */
+	dlist_node link;	   /* most recently used first */
+	MemoryContext context; /* holds all of this */
+	uint64 confirmed;	   /* serial of the snapshot that saw this version */
 	const ChashRing *ring;
 	const ChashHash *hash;
-	bool		hash_tags;
-	int32		replicas;
-	int64		epoch;			/* of the ring; with as_of, that one */
-	Datum	   *names;			/* text of each node's name, 0 until wanted */
-	char	   *name;			/* of the ring */
-	int64		as_of;			/* CHASH_NOW, or an epoch */
-	pg_uuid_t	version;		/* stamp of the ring's row */
-	int			pins;
-	Size		size;			/* bytes in all */
+	bool hash_tags;
+	int32 replicas;
+	int64 epoch;	   /* of the ring; with as_of, that one */
+	Datum *names;	   /* text of each node's name, 0 until wanted */
+	char *name;		   /* of the ring */
+	int64 as_of;	   /* CHASH_NOW, or an epoch */
+	pg_uuid_t version; /* stamp of the ring's row */
+	int pins;
+	Size size; /* bytes in all */
 } ChashCachedRing;
 
 /* What two snapshots of one transaction must have in common to see the same. */
@@ -38,11 +38,11 @@ typedef struct ChashSnapshotMark
 {
 	TransactionId xmin;
 	TransactionId xmax;
-	uint32		xcnt;
-	int32		subxcnt;
-	CommandId	curcid;
-	bool		suboverflowed;
-	bool		takenDuringRecovery;
+	uint32 xcnt;
+	int32 subxcnt;
+	CommandId curcid;
+	bool suboverflowed;
+	bool takenDuringRecovery;
 } ChashSnapshotMark;
 
 /* The snapshot of the latest look at the tables, and its serial number. */
@@ -56,7 +56,7 @@ extern uint64 chash_cache_generation;
 extern uint64 chash_cache_looks;
 
 /* How much memory a backend's built rings may take, in kilobytes. */
-extern int	chash_local_cache_size;
+extern int chash_local_cache_size;
 
 extern void chash_cache_init(void);
 
@@ -79,7 +79,7 @@ extern Datum chash_cache_make_name(ChashCachedRing *cached, uint32 node);
 static inline Datum
 chash_cache_name(ChashCachedRing *cached, uint32 node)
 {
-	Datum		name = cached->names[node];
+	Datum name = cached->names[node];
 
 	return likely(name != (Datum) 0) ? name : chash_cache_make_name(cached, node);
 }
@@ -88,15 +88,15 @@ chash_cache_name(ChashCachedRing *cached, uint32 node)
 static inline bool
 chash_snapshot_same(void)
 {
-	Snapshot	snapshot = GetActiveSnapshot();
+	Snapshot snapshot = GetActiveSnapshot();
 
 	return snapshot->xmax == chash_snapshot_mark.xmax &&
-		snapshot->curcid == chash_snapshot_mark.curcid &&
-		snapshot->xcnt == chash_snapshot_mark.xcnt &&
-		snapshot->subxcnt == chash_snapshot_mark.subxcnt &&
-		snapshot->xmin == chash_snapshot_mark.xmin &&
-		snapshot->suboverflowed == chash_snapshot_mark.suboverflowed &&
-		snapshot->takenDuringRecovery == chash_snapshot_mark.takenDuringRecovery;
+		   snapshot->curcid == chash_snapshot_mark.curcid &&
+		   snapshot->xcnt == chash_snapshot_mark.xcnt &&
+		   snapshot->subxcnt == chash_snapshot_mark.subxcnt &&
+		   snapshot->xmin == chash_snapshot_mark.xmin &&
+		   snapshot->suboverflowed == chash_snapshot_mark.suboverflowed &&
+		   snapshot->takenDuringRecovery == chash_snapshot_mark.takenDuringRecovery;
 }
 
 /*
@@ -106,8 +106,8 @@ chash_snapshot_same(void)
 static inline bool
 chash_cache_current(const ChashCachedRing *cached, uint64 generation)
 {
-	return generation == chash_cache_generation &&
-		cached->confirmed == chash_snapshot_serial && chash_snapshot_same();
+	return generation == chash_cache_generation && cached->confirmed == chash_snapshot_serial &&
+		   chash_snapshot_same();
 }
 
 #endif

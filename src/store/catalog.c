@@ -46,7 +46,7 @@ chash_catalog_invalidations(void)
 static Oid
 find_table(const char *name, Oid schema)
 {
-	Oid			table = get_relname_relid(name, schema);
+	Oid table = get_relname_relid(name, schema);
 
 	if (!OidIsValid(table))
 		ereport(ERROR,
@@ -60,8 +60,8 @@ chash_catalog(Oid function)
 {
 	while (known_at != invalidations)
 	{
-		uint64		now = invalidations;
-		Oid			schema = get_func_namespace(function);
+		uint64 now = invalidations;
+		Oid schema = get_func_namespace(function);
 
 		if (!OidIsValid(schema))
 			elog(ERROR, "cache lookup failed for function %u", function);
@@ -96,16 +96,16 @@ bool
 chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
 						 ChashRingRow *row)
 {
-	Relation	table = table_open(catalog->rings, AccessShareLock);
+	Relation table = table_open(catalog->rings, AccessShareLock);
 	SysScanDesc scan = begin_scan(table, ring, snapshot);
-	HeapTuple	tuple = systable_getnext(scan);
+	HeapTuple tuple = systable_getnext(scan);
 
 	if (HeapTupleIsValid(tuple))
 	{
-		Datum		values[RINGS_COLUMNS];
-		bool		nulls[RINGS_COLUMNS];
-		char	   *hash;
-		char	   *placement;
+		Datum values[RINGS_COLUMNS];
+		bool nulls[RINGS_COLUMNS];
+		char *hash;
+		char *placement;
 
 		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
 		placement = TextDatumGetCString(values[RINGS_PLACEMENT - 1]);
@@ -118,8 +118,8 @@ chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot
 					 errmsg("ring \"%s\" has placement \"%s\" and hash \"%s\", which this version of chash does not know",
 							ring, placement, hash)));
 		row->vnodes = nulls[RINGS_VNODES - 1] ? 0 : DatumGetInt32(values[RINGS_VNODES - 1]);
-		row->partitions = nulls[RINGS_PARTITIONS - 1] ? 0 :
-			DatumGetInt32(values[RINGS_PARTITIONS - 1]);
+		row->partitions =
+			nulls[RINGS_PARTITIONS - 1] ? 0 : DatumGetInt32(values[RINGS_PARTITIONS - 1]);
 		if (row->placement == CHASH_PARTITIONS &&
 			(row->partitions == 0 || (row->partitions & (row->partitions - 1)) != 0))
 			ereport(ERROR,
@@ -139,17 +139,17 @@ chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot
 }
 
 void
-chash_catalog_scan(Oid table_oid, const char *ring, Snapshot snapshot,
-				   ChashRowCallback callback, void *argument)
+chash_catalog_scan(Oid table_oid, const char *ring, Snapshot snapshot, ChashRowCallback callback,
+				   void *argument)
 {
-	Relation	table = table_open(table_oid, AccessShareLock);
+	Relation table = table_open(table_oid, AccessShareLock);
 	SysScanDesc scan = begin_scan(table, ring, snapshot);
-	HeapTuple	tuple;
+	HeapTuple tuple;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		Datum		values[CHASH_MAX_COLUMNS];
-		bool		nulls[CHASH_MAX_COLUMNS];
+		Datum values[CHASH_MAX_COLUMNS];
+		bool nulls[CHASH_MAX_COLUMNS];
 
 		CHECK_FOR_INTERRUPTS();
 		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);

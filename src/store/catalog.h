@@ -64,35 +64,35 @@ enum
 #define CHASH_MAX_COLUMNS ((int) RINGS_COLUMNS)
 
 StaticAssertDecl(CHASH_MAX_COLUMNS >= (int) NODES_COLUMNS &&
-				 CHASH_MAX_COLUMNS >= (int) HISTORY_COLUMNS,
+					 CHASH_MAX_COLUMNS >= (int) HISTORY_COLUMNS,
 				 "CHASH_MAX_COLUMNS has no room for all columns");
 
 /* OIDs of the extension's tables in this database. */
 typedef struct ChashCatalog
 {
-	Oid			rings;
-	Oid			nodes;
-	Oid			history;
+	Oid rings;
+	Oid nodes;
+	Oid history;
 } ChashCatalog;
 
 /* A row of chash_rings.  Strings are in the database's encoding. */
 typedef struct ChashRingRow
 {
-	char	   *ring;
+	char *ring;
 	ChashPlacement placement;
 	const ChashHash *hash;
-	uint32		vnodes;			/* 0 with other placements */
-	uint32		partitions;		/* 0 with other placements */
-	bool		hash_tags;
-	int32		replicas;
-	int64		epoch;
-	int64		history_from;
-	char	   *fingerprint;
-	pg_uuid_t	version;
+	uint32 vnodes;	   /* 0 with other placements */
+	uint32 partitions; /* 0 with other placements */
+	bool hash_tags;
+	int32 replicas;
+	int64 epoch;
+	int64 history_from;
+	char *fingerprint;
+	pg_uuid_t version;
 } ChashRingRow;
 
 /* Called with each row of a scan, its columns deformed. */
-typedef void (*ChashRowCallback) (Datum *values, bool *nulls, void *argument);
+typedef void (*ChashRowCallback)(Datum *values, bool *nulls, void *argument);
 
 /* Registers the callback that notices when the tables change their shape or OID. */
 extern void chash_catalog_init(void);

@@ -19,7 +19,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-int			chash_change_depth = 0;
+int chash_change_depth = 0;
 
 /*
  * The latest touch of this transaction.  While nobody has looked since, the
@@ -28,10 +28,10 @@ int			chash_change_depth = 0;
  */
 static struct
 {
-	SubTransactionId subtransaction;	/* invalid: none */
-	uint64		looks;
-	char		ring[4 * CHASH_MAX_NAME];
-}			latest_touch;
+	SubTransactionId subtransaction; /* invalid: none */
+	uint64 looks;
+	char ring[4 * CHASH_MAX_NAME];
+} latest_touch;
 
 static void
 transaction_ended(XactEvent event, void *argument)
@@ -55,20 +55,20 @@ ChashParameter
 chash_text_parameter(const char *string)
 {
 	if (string == NULL)
-		return (ChashParameter) {TEXTOID, (Datum) 0, true};
-	return (ChashParameter) {TEXTOID, CStringGetTextDatum(string), false};
+		return (ChashParameter){TEXTOID, (Datum) 0, true};
+	return (ChashParameter){TEXTOID, CStringGetTextDatum(string), false};
 }
 
 ChashParameter
 chash_bigint_parameter(int64 value)
 {
-	return (ChashParameter) {INT8OID, Int64GetDatum(value), false};
+	return (ChashParameter){INT8OID, Int64GetDatum(value), false};
 }
 
 static ChashParameter
 array_parameter(Oid type, ArrayType *array)
 {
-	return (ChashParameter) {type, PointerGetDatum(array), array == NULL};
+	return (ChashParameter){type, PointerGetDatum(array), array == NULL};
 }
 
 uint64
@@ -77,10 +77,10 @@ chash_execute(const ChashCatalog *catalog, const char *statement, const ChashPar
 {
 	const char *schema = quote_identifier(get_namespace_name(get_rel_namespace(catalog->rings)));
 	StringInfoData sql;
-	Oid			types[9];
-	Datum		values[9];
-	char		nulls[9];
-	int			result;
+	Oid types[9];
+	Datum values[9];
+	char nulls[9];
+	int result;
 
 	initStringInfo(&sql);
 	for (const char *c = statement; *c != '\0'; c++)
@@ -104,10 +104,10 @@ chash_execute(const ChashCatalog *catalog, const char *statement, const ChashPar
 }
 
 uint64
-chash_execute_own(const ChashCatalog *catalog, const char *statement, const ChashParameter *parameters,
-			int count)
+chash_execute_own(const ChashCatalog *catalog, const char *statement,
+				  const ChashParameter *parameters, int count)
 {
-	uint64		processed;
+	uint64 processed;
 
 	chash_change_depth++;
 	PG_TRY();
@@ -133,7 +133,7 @@ chash_ring_touch(const ChashCatalog *catalog, const char *ring)
 
 	/* The trigger on chash_rings puts in the new stamp. */
 	if (chash_execute_own(catalog, "UPDATE @chash_rings SET version = version WHERE ring = $1",
-					&parameter, 1) == 0)
+						  &parameter, 1) == 0)
 		return false;
 	latest_touch.subtransaction = GetCurrentSubTransactionId();
 	latest_touch.looks = chash_cache_looks;
@@ -155,7 +155,7 @@ push_present_snapshot(void)
 bool
 chash_ring_fetch_now(const ChashCatalog *catalog, const char *ring, ChashRingRow *row)
 {
-	bool		found;
+	bool found;
 
 	push_present_snapshot();
 	found = chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), row);
@@ -166,7 +166,7 @@ chash_ring_fetch_now(const ChashCatalog *catalog, const char *ring, ChashRingRow
 bool
 chash_ring_load_now(const ChashCatalog *catalog, const char *ring, ChashDefinition *definition)
 {
-	bool		found;
+	bool found;
 
 	push_present_snapshot();
 	found = chash_definition_load(catalog, ring, GetActiveSnapshot(), CHASH_NOW, definition);
@@ -186,25 +186,24 @@ write_partitions(const ChashCatalog *catalog, const char *ring, const ChashNode 
 
 	chash_execute_own(catalog,
 					  "UPDATE @chash_nodes SET held_partitions = $3 WHERE ring = $1 AND node = $2",
-				parameters, 3);
+					  parameters, 3);
 }
 
 static bool
 same_partitions(const ChashNode *a, const ChashNode *b)
 {
 	return a->spec.partition_count == b->spec.partition_count &&
-		(a->spec.partition_count == 0 ||
-		 memcmp(a->spec.partitions, b->spec.partitions,
-				a->spec.partition_count * sizeof(uint32)) == 0);
+		   (a->spec.partition_count == 0 || memcmp(a->spec.partitions, b->spec.partitions,
+												   a->spec.partition_count * sizeof(uint32)) == 0);
 }
 
 void
 chash_ring_settle(const ChashCatalog *catalog, const char *ring)
 {
 	ChashDefinition definition;
-	ChashNode  *before;
-	ChashSpec	spec;
-	bool		changed;
+	ChashNode *before;
+	ChashSpec spec;
+	bool changed;
 	ChashParameter parameters[3];
 
 	if (!chash_ring_load_now(catalog, ring, &definition))
@@ -218,8 +217,8 @@ chash_ring_settle(const ChashCatalog *catalog, const char *ring)
 		return;
 
 	/* Nodes whose partitions change are marked with the epoch to come as well. */
-	before = MemoryContextAllocHuge(CurrentMemoryContext,
-									Max(definition.count, 1) * sizeof(ChashNode));
+	before =
+		MemoryContextAllocHuge(CurrentMemoryContext, Max(definition.count, 1) * sizeof(ChashNode));
 	if (definition.count > 0)
 		memcpy(before, definition.nodes, definition.count * sizeof(ChashNode));
 	chash_definition_assign(&definition);
@@ -237,11 +236,12 @@ chash_ring_settle(const ChashCatalog *catalog, const char *ring)
 	/* A replica gets its history by replication: of this change it has none. */
 	parameters[0] = chash_text_parameter(ring);
 	parameters[1] = chash_text_parameter(chash_definition_fingerprint(&definition));
-	parameters[2] = chash_bigint_parameter(chash_is_replica() ? definition.ring.epoch + 1 :
-										   definition.ring.history_from);
+	parameters[2] = chash_bigint_parameter(chash_is_replica() ? definition.ring.epoch + 1
+															  : definition.ring.history_from);
 	chash_execute_own(catalog,
 					  "UPDATE @chash_rings SET epoch = epoch + 1, fingerprint = $2,"
-					  " history_from = $3 WHERE ring = $1", parameters, 3);
+					  " history_from = $3 WHERE ring = $1",
+					  parameters, 3);
 	latest_touch.subtransaction = InvalidSubTransactionId;
 }
 
@@ -250,20 +250,22 @@ static void
 write_node(const ChashCatalog *catalog, const ChashDefinition *definition, const ChashNode *node,
 		   const char *statement, int64 epoch)
 {
-	bool		has_tokens = definition->ring.placement == CHASH_TOKENS;
-	bool		has_partitions = epoch != 0 && definition->ring.placement == CHASH_PARTITIONS;
+	bool has_tokens = definition->ring.placement == CHASH_TOKENS;
+	bool has_partitions = epoch != 0 && definition->ring.placement == CHASH_PARTITIONS;
 	ChashParameter parameters[9] = {
 		chash_text_parameter(definition->ring.ring),
 		chash_text_parameter(node->name),
 		{NUMERICOID, NumericGetDatum(chash_weight_to_numeric(node->spec.weight)), false},
 		chash_text_parameter(node->zone),
 		chash_text_parameter(node->spec.down ? "down" : "up"),
-		array_parameter(INT8ARRAYOID, has_tokens ?
-						chash_tokens_to_array(node->spec.tokens, node->spec.token_count) : NULL),
+		array_parameter(INT8ARRAYOID, has_tokens ? chash_tokens_to_array(node->spec.tokens,
+																		 node->spec.token_count)
+												 : NULL),
 		{JSONBOID, PointerGetDatum(node->info), node->info == NULL},
-		array_parameter(INT4ARRAYOID, has_partitions ?
-						chash_partitions_to_array(node->spec.partitions,
-												  node->spec.partition_count) : NULL),
+		array_parameter(INT4ARRAYOID, has_partitions
+										  ? chash_partitions_to_array(node->spec.partitions,
+																	  node->spec.partition_count)
+										  : NULL),
 		chash_bigint_parameter(epoch),
 	};
 
@@ -283,18 +285,20 @@ write_change(const ChashCatalog *catalog, const ChashDefinition *before,
 			chash_text_parameter(name),
 		};
 
-		chash_execute(catalog, "DELETE FROM @chash_nodes WHERE ring = $1 AND node = $2",
-					  parameters, 2);
+		chash_execute(catalog, "DELETE FROM @chash_nodes WHERE ring = $1 AND node = $2", parameters,
+					  2);
 	}
 	else if (chash_definition_find(before, name) != NULL)
 		write_node(catalog, after, node,
 				   "UPDATE @chash_nodes"
 				   " SET weight = $3, zone = $4, state = $5, tokens = $6, info = $7"
-				   " WHERE ring = $1 AND node = $2", 0);
+				   " WHERE ring = $1 AND node = $2",
+				   0);
 	else
 		write_node(catalog, after, node,
 				   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens, info)"
-				   " VALUES ($1, $2, $3, $4, $5, $6, $7)", 0);
+				   " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+				   0);
 }
 
 /* Writes changes that have been checked. */
@@ -323,15 +327,15 @@ chash_ring_change(const ChashCatalog *catalog, const char *ring, const ChashChan
 	ChashDefinition before;
 	ChashDefinition after;
 	ChashRingRow row;
-	ChashSpec	spec;
+	ChashSpec spec;
 
 	if (!chash_ring_touch(catalog, ring) || !chash_ring_load_now(catalog, ring, &before))
 		chash_report_unknown_ring(ring);
 
 	/* Everything is checked before anything is written. */
 	after = before;
-	after.nodes = MemoryContextAllocHuge(CurrentMemoryContext,
-										 Max(before.count, 1) * sizeof(ChashNode));
+	after.nodes =
+		MemoryContextAllocHuge(CurrentMemoryContext, Max(before.count, 1) * sizeof(ChashNode));
 	after.capacity = Max(before.count, 1);
 	if (before.count > 0)
 		memcpy(after.nodes, before.nodes, before.count * sizeof(ChashNode));
@@ -350,8 +354,8 @@ chash_ring_change(const ChashCatalog *catalog, const char *ring, const ChashChan
 static void
 insert_ring(const ChashCatalog *catalog, const ChashRingRow *ring, const char *fingerprint)
 {
-	bool		vnodes = ring->placement == CHASH_VNODES;
-	bool		partitions = ring->placement == CHASH_PARTITIONS;
+	bool vnodes = ring->placement == CHASH_VNODES;
+	bool partitions = ring->placement == CHASH_PARTITIONS;
 	ChashParameter parameters[9] = {
 		chash_text_parameter(ring->ring),
 		chash_text_parameter(chash_placement_name(ring->placement)),
@@ -378,8 +382,8 @@ insert_ring(const ChashCatalog *catalog, const ChashRingRow *ring, const char *f
 int64
 chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition)
 {
-	ChashSpec	spec;
-	char	   *fingerprint;
+	ChashSpec spec;
+	char *fingerprint;
 
 	chash_definition_spec(definition, &spec);
 	chash_definition_check(definition, &spec);
@@ -393,7 +397,8 @@ chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition)
 			write_node(catalog, definition, &definition->nodes[i],
 					   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens,"
 					   " info, held_partitions, epoch)"
-					   " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)", definition->ring.epoch);
+					   " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+					   definition->ring.epoch);
 	}
 	PG_FINALLY();
 	{
@@ -417,7 +422,7 @@ chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 {
 	ChashRingRow row;
 	ChashParameter parameters[2];
-	int64		history_from;
+	int64 history_from;
 
 	if (keep < 0)
 		ereport(ERROR,
@@ -432,9 +437,9 @@ chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 	parameters[0] = chash_text_parameter(ring);
 	parameters[1] = chash_bigint_parameter(history_from);
 	chash_execute_own(catalog, "UPDATE @chash_rings SET history_from = $2 WHERE ring = $1",
-				parameters, 2);
+					  parameters, 2);
 	chash_execute_own(catalog, "DELETE FROM @chash_node_history WHERE ring = $1 AND to_epoch <= $2",
-				parameters, 2);
+					  parameters, 2);
 	latest_touch.subtransaction = InvalidSubTransactionId;
 	return history_from - row.history_from;
 }

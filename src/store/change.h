@@ -23,7 +23,7 @@
  * While above 0, a function or trigger of chash itself is writing: triggers
  * let pass what a user may not write, and settling is held back.
  */
-extern int	chash_change_depth;
+extern int chash_change_depth;
 
 extern void chash_change_init(void);
 
@@ -38,8 +38,7 @@ extern bool chash_is_replica(void);
 extern bool chash_ring_touch(const ChashCatalog *catalog, const char *ring);
 
 /* Reads the row of a ring as of this moment; false if there is no such ring. */
-extern bool chash_ring_fetch_now(const ChashCatalog *catalog, const char *ring,
-								 ChashRingRow *row);
+extern bool chash_ring_fetch_now(const ChashCatalog *catalog, const char *ring, ChashRingRow *row);
 
 /* Reads a ring as of this moment; false if there is no such ring. */
 extern bool chash_ring_load_now(const ChashCatalog *catalog, const char *ring,
@@ -67,9 +66,9 @@ extern int64 chash_ring_prune(const ChashCatalog *catalog, const char *ring, int
  */
 typedef struct ChashParameter
 {
-	Oid			type;
-	Datum		value;
-	bool		isnull;
+	Oid type;
+	Datum value;
+	bool isnull;
 } ChashParameter;
 
 extern uint64 chash_execute(const ChashCatalog *catalog, const char *statement,

@@ -19,21 +19,21 @@
 typedef struct Reader
 {
 	ChashDefinition *definition;
-	int64		as_of;			/* CHASH_NOW, or an epoch */
+	int64 as_of; /* CHASH_NOW, or an epoch */
 } Reader;
 
 static ChashNode *
 append_node(ChashDefinition *definition, char *name)
 {
-	ChashNode  *node;
+	ChashNode *node;
 
 	if (definition->count == definition->capacity)
 	{
-		Size		capacity = Max((Size) definition->capacity * 2, 16);
+		Size capacity = Max((Size) definition->capacity * 2, 16);
 
 		if (definition->nodes == NULL)
-			definition->nodes = MemoryContextAllocHuge(CurrentMemoryContext,
-													   capacity * sizeof(ChashNode));
+			definition->nodes =
+				MemoryContextAllocHuge(CurrentMemoryContext, capacity * sizeof(ChashNode));
 		else
 			definition->nodes = repalloc_huge(definition->nodes, capacity * sizeof(ChashNode));
 		definition->capacity = (uint32) capacity;
@@ -60,15 +60,15 @@ static void
 read_node(ChashDefinition *definition, Datum name, Datum weight, const NullableDatum *zone,
 		  const NullableDatum *tokens, const NullableDatum *partitions)
 {
-	ChashNode  *node = append_node(definition, TextDatumGetCString(name));
+	ChashNode *node = append_node(definition, TextDatumGetCString(name));
 
 	node->spec.weight = chash_weight_from_numeric(DatumGetNumeric(weight), node->name);
 	if (!zone->isnull)
 		set_zone(node, TextDatumGetCString(zone->value));
 	if (definition->ring.placement == CHASH_TOKENS && !tokens->isnull)
-		node->spec.tokens = chash_tokens_from_array(DatumGetArrayTypeP(tokens->value),
-													definition->ring.hash, node->name,
-													&node->spec.token_count);
+		node->spec.tokens =
+			chash_tokens_from_array(DatumGetArrayTypeP(tokens->value), definition->ring.hash,
+									node->name, &node->spec.token_count);
 	if (definition->ring.placement == CHASH_PARTITIONS && !partitions->isnull)
 		node->spec.partitions = chash_partitions_from_array(DatumGetArrayTypeP(partitions->value),
 															&node->spec.partition_count);
@@ -77,18 +77,18 @@ read_node(ChashDefinition *definition, Datum name, Datum weight, const NullableD
 static NullableDatum
 column(const Datum *values, const bool *nulls, int number)
 {
-	return (NullableDatum) {values[number - 1], nulls[number - 1]};
+	return (NullableDatum){values[number - 1], nulls[number - 1]};
 }
 
 static void
 read_nodes_row(Datum *values, bool *nulls, void *argument)
 {
-	Reader	   *reader = argument;
+	Reader *reader = argument;
 	NullableDatum zone = column(values, nulls, NODES_ZONE);
 	NullableDatum tokens = column(values, nulls, NODES_TOKENS);
 	NullableDatum partitions = column(values, nulls, NODES_HELD_PARTITIONS);
-	int64		epoch = DatumGetInt64(values[NODES_EPOCH - 1]);
-	ChashNode  *node;
+	int64 epoch = DatumGetInt64(values[NODES_EPOCH - 1]);
+	ChashNode *node;
 
 	if (reader->as_of != CHASH_NOW && epoch > reader->as_of)
 		return;
@@ -106,7 +106,7 @@ read_nodes_row(Datum *values, bool *nulls, void *argument)
 static void
 read_history_row(Datum *values, bool *nulls, void *argument)
 {
-	Reader	   *reader = argument;
+	Reader *reader = argument;
 	NullableDatum zone = column(values, nulls, HISTORY_ZONE);
 	NullableDatum tokens = column(values, nulls, HISTORY_TOKENS);
 	NullableDatum partitions = column(values, nulls, HISTORY_HELD_PARTITIONS);
@@ -157,10 +157,10 @@ check_epoch(const ChashRingRow *ring, int64 epoch)
 }
 
 bool
-chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
-					  int64 as_of, ChashDefinition *definition)
+chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot snapshot, int64 as_of,
+					  ChashDefinition *definition)
 {
-	Reader		reader = {definition, as_of};
+	Reader reader = {definition, as_of};
 
 	memset(definition, 0, sizeof(*definition));
 	if (!chash_catalog_fetch_ring(catalog, ring, snapshot, &definition->ring))
@@ -179,14 +179,14 @@ chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot sn
 static uint32
 find_place(const ChashDefinition *definition, const char *name, bool *found)
 {
-	ChashNode	wanted = {0};
-	uint32		low = 0;
-	uint32		high = definition->count;
+	ChashNode wanted = {0};
+	uint32 low = 0;
+	uint32 high = definition->count;
 
 	wanted.spec.name = chash_to_utf8(name, strlen(name), &wanted.spec.name_length);
 	while (low < high)
 	{
-		uint32		middle = low + (high - low) / 2;
+		uint32 middle = low + (high - low) / 2;
 
 		if (compare_nodes(&definition->nodes[middle], &wanted) < 0)
 			low = middle + 1;
@@ -200,8 +200,8 @@ find_place(const ChashDefinition *definition, const char *name, bool *found)
 ChashNode *
 chash_definition_find(const ChashDefinition *definition, const char *name)
 {
-	bool		found;
-	uint32		place = find_place(definition, name, &found);
+	bool found;
+	uint32 place = find_place(definition, name, &found);
 
 	return found ? &definition->nodes[place] : NULL;
 }
@@ -209,8 +209,8 @@ chash_definition_find(const ChashDefinition *definition, const char *name)
 static ChashNode *
 insert_node(ChashDefinition *definition, uint32 place, char *name)
 {
-	ChashNode  *node = append_node(definition, name);
-	ChashNode	added = *node;
+	ChashNode *node = append_node(definition, name);
+	ChashNode added = *node;
 
 	node = &definition->nodes[place];
 	memmove(node + 1, node, (definition->count - 1 - place) * sizeof(ChashNode));
@@ -251,9 +251,9 @@ chash_report_unknown_node(const char *ring, const char *node)
 void
 chash_definition_change(ChashDefinition *definition, const ChashChange *change)
 {
-	bool		found;
-	uint32		place;
-	ChashNode  *node;
+	bool found;
+	uint32 place;
+	ChashNode *node;
 
 	chash_check_name("node", change->node);
 	place = find_place(definition, change->node, &found);
@@ -347,10 +347,10 @@ report_spec_error(const ChashDefinition *definition, ChashSpecError error)
 void
 chash_definition_assign(ChashDefinition *definition)
 {
-	ChashSpec	spec;
-	uint32		weighted = 0;
-	uint32	   *lists;
-	void	   *scratch;
+	ChashSpec spec;
+	uint32 weighted = 0;
+	uint32 *lists;
+	void *scratch;
 
 	if (definition->ring.placement != CHASH_PARTITIONS)
 		return;
@@ -372,7 +372,7 @@ chash_definition_assign(ChashDefinition *definition)
 uint32
 chash_definition_check(const ChashDefinition *definition, const ChashSpec *spec)
 {
-	uint32		points;
+	uint32 points;
 
 	report_spec_error(definition, chash_spec_check(spec, &points));
 	return points;
@@ -381,10 +381,10 @@ chash_definition_check(const ChashDefinition *definition, const ChashSpec *spec)
 ChashRing *
 chash_definition_build(const ChashDefinition *definition)
 {
-	ChashSpec	spec;
-	uint32		points;
-	ChashRing  *ring;
-	void	   *scratch;
+	ChashSpec spec;
+	uint32 points;
+	ChashRing *ring;
+	void *scratch;
 
 	chash_definition_spec(definition, &spec);
 	points = chash_definition_check(definition, &spec);
@@ -400,8 +400,8 @@ chash_definition_build(const ChashDefinition *definition)
 char *
 chash_definition_fingerprint(const ChashDefinition *definition)
 {
-	char	   *fingerprint = palloc(CHASH_FINGERPRINT_SIZE);
-	ChashSpec	spec;
+	char *fingerprint = palloc(CHASH_FINGERPRINT_SIZE);
+	ChashSpec spec;
 
 	chash_definition_spec(definition, &spec);
 	chash_spec_fingerprint(&spec, fingerprint);

@@ -22,44 +22,44 @@
 typedef struct ChashNode
 {
 	ChashSpecNode spec;
-	char	   *name;
-	char	   *zone;			/* NULL: none */
-	Jsonb	   *info;			/* NULL: none */
-	int64		epoch;			/* in which the row last changed */
+	char *name;
+	char *zone;	 /* NULL: none */
+	Jsonb *info; /* NULL: none */
+	int64 epoch; /* in which the row last changed */
 } ChashNode;
 
 typedef struct ChashDefinition
 {
 	ChashRingRow ring;
-	ChashNode  *nodes;			/* ascending by UTF-8 name */
-	uint32		count;
-	uint32		capacity;
+	ChashNode *nodes; /* ascending by UTF-8 name */
+	uint32 count;
+	uint32 capacity;
 } ChashDefinition;
 
 typedef enum ChashChangeKind
 {
-	CHASH_ADD,					/* the node must not be there */
-	CHASH_SET,					/* the node must be there */
-	CHASH_UPSERT,				/* either */
-	CHASH_REMOVE				/* the node must be there */
+	CHASH_ADD,	  /* the node must not be there */
+	CHASH_SET,	  /* the node must be there */
+	CHASH_UPSERT, /* either */
+	CHASH_REMOVE  /* the node must be there */
 } ChashChangeKind;
 
 /* A change of one node: has_ says what is given. */
 typedef struct ChashChange
 {
 	ChashChangeKind kind;
-	char	   *node;
-	bool		has_weight;
-	bool		has_zone;
-	bool		has_info;
-	bool		has_tokens;
-	bool		has_state;
-	int64		weight;			/* in thousandths */
-	char	   *zone;			/* NULL: none */
-	Jsonb	   *info;			/* NULL: none */
-	int64	   *tokens;			/* ascending; NULL: none */
-	uint32		token_count;
-	bool		down;
+	char *node;
+	bool has_weight;
+	bool has_zone;
+	bool has_info;
+	bool has_tokens;
+	bool has_state;
+	int64 weight;  /* in thousandths */
+	char *zone;	   /* NULL: none */
+	Jsonb *info;   /* NULL: none */
+	int64 *tokens; /* ascending; NULL: none */
+	uint32 token_count;
+	bool down;
 } ChashChange;
 
 /*
@@ -67,19 +67,17 @@ typedef struct ChashChange
  * as_of other than CHASH_NOW, its nodes as they were in that epoch (without info and up or down),
  * which must be one that is on record.
  */
-extern bool chash_definition_load(const ChashCatalog *catalog, const char *ring,
-								  Snapshot snapshot, int64 as_of, ChashDefinition *definition);
+extern bool chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
+								  int64 as_of, ChashDefinition *definition);
 
 /* Raises an error for an epoch below 1. */
 extern void chash_check_epoch_began(const char *ring, int64 epoch);
 
 /* Raises an error if a ring's placement needs tokens that a node lacks, or the reverse. */
-extern void chash_check_tokens_fit(const ChashRingRow *ring, const char *node,
-								   uint32 token_count);
+extern void chash_check_tokens_fit(const ChashRingRow *ring, const char *node, uint32 token_count);
 
 /* The error for a node that is not there. */
-extern void chash_report_unknown_node(const char *ring, const char *node)
-			pg_attribute_noreturn();
+extern void chash_report_unknown_node(const char *ring, const char *node) pg_attribute_noreturn();
 
 /* Finds a node by name; NULL if it is not there. */
 extern ChashNode *chash_definition_find(const ChashDefinition *definition, const char *name);

@@ -19,7 +19,7 @@
 typedef struct Notice
 {
 	SubTransactionId subtransaction;
-	char	   *payload;
+	char *payload;
 } Notice;
 
 /* Lives in TopTransactionContext, in the order of the changes. */
@@ -29,7 +29,7 @@ void
 chash_notify(const char *ring, int64 epoch)
 {
 	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-	Notice	   *notice = palloc(sizeof(Notice));
+	Notice *notice = palloc(sizeof(Notice));
 	StringInfoData payload;
 
 	initStringInfo(&payload);
@@ -48,7 +48,7 @@ chash_notify(const char *ring, int64 epoch)
 static void
 transaction_ended(XactEvent event, void *argument)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (event == XACT_EVENT_PRE_COMMIT)
 	{
@@ -60,16 +60,16 @@ transaction_ended(XactEvent event, void *argument)
 }
 
 static void
-subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction,
-					 SubTransactionId parent, void *argument)
+subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTransactionId parent,
+					 void *argument)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
 		return;
 	foreach(cell, notices)
 	{
-		Notice	   *notice = lfirst(cell);
+		Notice *notice = lfirst(cell);
 
 		if (notice->subtransaction != subtransaction)
 			continue;

@@ -12,14 +12,14 @@
 const char *
 chash_to_utf8(const char *string, size_t length, size_t *utf8_length)
 {
-	int			encoding = GetDatabaseEncoding();
-	char	   *converted;
+	int encoding = GetDatabaseEncoding();
+	char *converted;
 
 	*utf8_length = length;
 	if (encoding == PG_UTF8 || encoding == PG_SQL_ASCII || length == 0)
 		return string;
-	converted = (char *) pg_do_encoding_conversion((unsigned char *) string, (int) length,
-												   encoding, PG_UTF8);
+	converted = (char *) pg_do_encoding_conversion((unsigned char *) string, (int) length, encoding,
+												   PG_UTF8);
 	if (converted != string)
 		*utf8_length = strlen(converted);
 	return converted;
@@ -28,7 +28,7 @@ chash_to_utf8(const char *string, size_t length, size_t *utf8_length)
 char *
 chash_from_utf8(const char *string, size_t length)
 {
-	char	   *copy = pnstrdup(string, length);
+	char *copy = pnstrdup(string, length);
 
 	/* Under SQL_ASCII, pg_any_to_server would check what nobody declared. */
 	if (GetDatabaseEncoding() == PG_SQL_ASCII)
@@ -39,7 +39,7 @@ chash_from_utf8(const char *string, size_t length)
 void
 chash_check_name(const char *what, const char *name)
 {
-	size_t		length;
+	size_t length;
 
 	if (name == NULL)
 		ereport(ERROR,
@@ -69,14 +69,15 @@ chash_check_name(const char *what, const char *name)
 int64
 chash_weight_from_numeric(Numeric weight, const char *node)
 {
-	Datum		number = NumericGetDatum(weight);
-	Datum		thousandths;
+	Datum number = NumericGetDatum(weight);
+	Datum thousandths;
 
 	if (numeric_is_nan(weight) || numeric_is_inf(weight) ||
-		DatumGetBool(DirectFunctionCall2(numeric_lt, number,
-										 NumericGetDatum(int64_to_numeric(0)))) ||
-		DatumGetBool(DirectFunctionCall2(numeric_gt, number,
-										 NumericGetDatum(chash_weight_to_numeric(CHASH_MAX_WEIGHT)))))
+		DatumGetBool(
+			DirectFunctionCall2(numeric_lt, number, NumericGetDatum(int64_to_numeric(0)))) ||
+		DatumGetBool(
+			DirectFunctionCall2(numeric_gt, number,
+								NumericGetDatum(chash_weight_to_numeric(CHASH_MAX_WEIGHT)))))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight %s of node \"%s\" is out of range",
@@ -85,9 +86,9 @@ chash_weight_from_numeric(Numeric weight, const char *node)
 
 	thousandths = DirectFunctionCall2(numeric_mul, number,
 									  NumericGetDatum(int64_to_numeric(CHASH_WEIGHT_ONE)));
-	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, thousandths,
-										  DirectFunctionCall2(numeric_trunc, thousandths,
-															  Int32GetDatum(0)))))
+	if (!DatumGetBool(
+			DirectFunctionCall2(numeric_eq, thousandths,
+								DirectFunctionCall2(numeric_trunc, thousandths, Int32GetDatum(0)))))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight %s of node \"%s\" has more than three decimals",
@@ -117,8 +118,8 @@ chash_state_is_down(const char *state, const char *node)
 static int
 compare_int64(const void *a, const void *b)
 {
-	int64		left = *(const int64 *) a;
-	int64		right = *(const int64 *) b;
+	int64 left = *(const int64 *) a;
+	int64 right = *(const int64 *) b;
 
 	return (left > right) - (left < right);
 }
@@ -126,8 +127,8 @@ compare_int64(const void *a, const void *b)
 static int
 compare_uint32(const void *a, const void *b)
 {
-	uint32		left = *(const uint32 *) a;
-	uint32		right = *(const uint32 *) b;
+	uint32 left = *(const uint32 *) a;
+	uint32 right = *(const uint32 *) b;
 
 	return (left > right) - (left < right);
 }
@@ -156,7 +157,7 @@ chash_check_tokens(int64 *tokens, uint32 count, const ChashHash *hash, const cha
 int64 *
 chash_tokens_from_array(ArrayType *array, const ChashHash *hash, const char *node, uint32 *count)
 {
-	int64	   *tokens;
+	int64 *tokens;
 
 	if (ARR_NDIM(array) > 1 || array_contains_nulls(array))
 		ereport(ERROR,
@@ -173,7 +174,7 @@ chash_tokens_from_array(ArrayType *array, const ChashHash *hash, const char *nod
 ArrayType *
 chash_tokens_to_array(const int64 *tokens, uint32 count)
 {
-	Datum	   *elements = palloc_array(Datum, Max(count, 1));
+	Datum *elements = palloc_array(Datum, Max(count, 1));
 
 	for (uint32 i = 0; i < count; i++)
 		elements[i] = Int64GetDatum(tokens[i]);
@@ -184,7 +185,7 @@ chash_tokens_to_array(const int64 *tokens, uint32 count)
 uint32 *
 chash_partitions_from_array(ArrayType *array, uint32 *count)
 {
-	uint32	   *partitions;
+	uint32 *partitions;
 
 	if (ARR_NDIM(array) > 1 || array_contains_nulls(array))
 		ereport(ERROR,
@@ -200,7 +201,7 @@ chash_partitions_from_array(ArrayType *array, uint32 *count)
 ArrayType *
 chash_partitions_to_array(const uint32 *partitions, uint32 count)
 {
-	Datum	   *elements = palloc_array(Datum, Max(count, 1));
+	Datum *elements = palloc_array(Datum, Max(count, 1));
 
 	for (uint32 i = 0; i < count; i++)
 		elements[i] = Int32GetDatum((int32) partitions[i]);
