@@ -41,6 +41,13 @@ align(size_t size)
 	return (size + 7) & ~(size_t) 7;
 }
 
+/* Buckets for that many points: seven for eight. */
+static uint32_t
+bucket_count(uint32_t point_count)
+{
+	return point_count - point_count / 8;
+}
+
 /*
  * No sum here overflows: there are at most 2^24 points, and nodes and names
  * are in memory already.
@@ -52,7 +59,7 @@ chash_ring_size(const ChashSpec *spec, uint32_t point_count)
 	size_t size = sizeof(ChashRing);
 
 	size += slots * sizeof(ChashPoint);
-	size += align((slots + point_count + 1) * sizeof(uint32_t));
+	size += align((slots + bucket_count(point_count) + 1) * sizeof(uint32_t));
 	size += spec->node_count * sizeof(ChashRingNode);
 	size += (size_t) spec->node_count * sizeof(ChashRingZone);
 	for (uint32_t i = 0; i < spec->node_count; i++)
@@ -304,12 +311,13 @@ static void
 sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *buckets)
 {
 	uint32_t count = ring->point_count;
+	uint32_t bucket_total = ring->bucket_count;
 	uint32_t start = 0;
 
-	memset(buckets, 0, ((size_t) count + 1) * sizeof(uint32_t));
+	memset(buckets, 0, ((size_t) bucket_total + 1) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < count; i++)
 		buckets[bucket_of(ring, scratch->offsets[i])]++;
-	for (uint32_t b = 0; b <= count; b++)
+	for (uint32_t b = 0; b <= bucket_total; b++)
 	{
 		uint32_t size = buckets[b];
 
@@ -321,10 +329,10 @@ sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *b
 			scratch->owners[i]);
 
 	/* Each bucket's start has become its end: the start of the next one. */
-	memmove(buckets + 1, buckets, (size_t) count * sizeof(uint32_t));
+	memmove(buckets + 1, buckets, (size_t) bucket_total * sizeof(uint32_t));
 	buckets[0] = 0;
 
-	for (uint32_t b = 0; b < count; b++)
+	for (uint32_t b = 0; b < bucket_total; b++)
 	{
 		uint32_t size = buckets[b + 1] - buckets[b];
 
@@ -348,7 +356,8 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	uint32_t *lows = (uint32_t *) (points + slots);
 	uint32_t *buckets = lows + slots;
 	ChashRingNode *nodes =
-		(ChashRingNode *) ((char *) lows + align((slots + point_count + 1) * sizeof(uint32_t)));
+		(ChashRingNode *) ((char *) lows +
+						   align((slots + bucket_count(point_count) + 1) * sizeof(uint32_t)));
 	ChashRingZone *zones = (ChashRingZone *) (nodes + spec->node_count);
 	char *names = (char *) (zones + spec->node_count);
 	const ChashSpecNode **by_zone = scratch_memory;
@@ -361,6 +370,7 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	ring->highest = chash_hash_highest(spec->hash);
 	ring->shift = (uint32_t) (64 - spec->hash->bits);
 	ring->point_count = point_count;
+	ring->bucket_count = bucket_count(point_count);
 	ring->node_count = spec->node_count;
 	ring->nodes_offset = (uint64_t) ((char *) nodes - (char *) ring);
 	ring->lows_offset = (uint64_t) ((char *) lows - (char *) ring);
@@ -380,7 +390,7 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	for (uint32_t i = 1; i < point_count; i++)
 	{
 		assert(!before(offset_of(&target, i), points[i].owner, &target, i - 1));
-		assert(buckets[i] >= buckets[i - 1]);
+		assert(i >= ring->bucket_count || buckets[i] >= buckets[i - 1]);
 		if (spec->placement == CHASH_PARTITIONS &&
 			offset_of(&target, i) == offset_of(&target, i - 1))
 			return CHASH_SPEC_BAD_OWNERS;

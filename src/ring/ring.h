@@ -5,7 +5,7 @@
  *	+-----------+--------------+--------------+---------+---------+-------+-------+
  *	| ChashRing | points       | lows         | buckets | nodes   | zones | names |
  *	| header    | 8 bytes each | uint32       | uint32  | [N]     | [Z]   | bytes |
- *	|           | [P + window] | [P + window] | [P + 1] |         |       |       |
+ *	|           | [P + window] | [P + window] | [B + 1] |         |       |       |
  *	+-----------+--------------+--------------+---------+---------+-------+-------+
  *
  * A position is kept as its offset from the lowest position, shifted up to 64
@@ -14,14 +14,13 @@
  * offset beside its owner; the lower halves, which a lookup needs only when two
  * upper halves are equal, stand apart.
  *
- * The circle is cut into P buckets of one size; buckets[b] is the first point
+ * The circle is cut into B buckets of one size, seven for eight points, so that
+ * what nodes need finds room in 16 bytes a point as well; buckets[b] is the first point
  * in bucket b or behind it.  A lookup starts at the bucket of its position and
  * counts the points before it in a window of a few, without branching: on
  * average there is one.  Behind the last point stand as many points as a
  * window has, at the highest offset there is, with the owner of the first
  * point: the circle wraps, and nobody need test for it.
- *
- * That makes 16 bytes a point.
  *
  * Invariants, asserted when the block is built: offsets ascend; for equal
  * offsets owners ascend; buckets ascend.  Nodes are numbered in the order of
@@ -71,6 +70,7 @@ typedef struct ChashRing
 	int64_t highest; /* the circle's highest position */
 	uint32_t shift;	 /* from an offset on the circle to 64 bits */
 	uint32_t point_count;
+	uint32_t bucket_count;
 	uint32_t node_count;
 	uint32_t zone_count;   /* nodes without zone count as one zone */
 	uint32_t holder_count; /* nodes with points */
@@ -167,11 +167,11 @@ chash_point_owner(const ChashRing *ring, uint32_t point)
 	return chash_ring_points(ring)[point].owner;
 }
 
-/* The bucket of the upper half of an offset, 0 to point_count - 1. */
+/* The bucket of the upper half of an offset, 0 to bucket_count - 1. */
 static inline uint32_t
 chash_ring_bucket(const ChashRing *ring, uint32_t high)
 {
-	return (uint32_t) (((uint64_t) high * ring->point_count) >> 32);
+	return (uint32_t) (((uint64_t) high * ring->bucket_count) >> 32);
 }
 
 /* Goes on to the first point whose offset is not less, among those of one upper half. */
