@@ -22,7 +22,7 @@ CREATE TABLE chash_rings (
 );
 REVOKE ALL ON TABLE chash_rings FROM PUBLIC;
 GRANT SELECT ON TABLE chash_rings TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_rings TO @extowner@;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_rings TO @extowner@ WITH GRANT OPTION;
 
 COMMENT ON TABLE chash_rings IS 'The hash rings, one row each. The functions write it; direct INSERT, UPDATE and DELETE are checked and take effect in the same way.';
 COMMENT ON COLUMN chash_rings.ring IS 'Name of the ring: 1 to 255 bytes of UTF-8 without control characters. Never changes.';
@@ -51,7 +51,7 @@ CREATE TABLE chash_nodes (
 );
 REVOKE ALL ON TABLE chash_nodes FROM PUBLIC;
 GRANT SELECT (ring, node, weight, zone, state, tokens, held_partitions, epoch) ON TABLE chash_nodes TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_nodes TO @extowner@;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_nodes TO @extowner@ WITH GRANT OPTION;
 
 COMMENT ON TABLE chash_nodes IS 'The nodes of every ring. The functions write it; direct INSERT, UPDATE and DELETE are checked and take effect in the same way, each statement as one epoch.';
 COMMENT ON COLUMN chash_nodes.ring IS 'The ring that the node belongs to.';
@@ -77,7 +77,7 @@ CREATE TABLE chash_node_history (
 );
 REVOKE ALL ON TABLE chash_node_history FROM PUBLIC;
 GRANT SELECT ON TABLE chash_node_history TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_node_history TO @extowner@;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_node_history TO @extowner@ WITH GRANT OPTION;
 
 COMMENT ON TABLE chash_node_history IS 'What nodes were like in past epochs. Maintained by chash; shortened by chash_prune_history.';
 COMMENT ON COLUMN chash_node_history.ring IS 'The ring that the node belonged to.';
@@ -249,14 +249,14 @@ COMMENT ON FUNCTION chash_node_as_of(bigint, bigint, text) IS 'As chash_node_as_
 COMMENT ON FUNCTION chash_node_as_of(uuid, bigint, text) IS 'As chash_node_as_of(text, bigint, text), for a uuid key, hashed as its 36 lower-case characters.';
 
 CREATE FUNCTION chash_check_route(key text, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_text' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 4;
+	AS 'MODULE_PATHNAME', 'chash_check_route_text' LANGUAGE C STABLE PARALLEL SAFE COST 4;
 CREATE FUNCTION chash_check_route(key bytea, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_bytea' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 4;
+	AS 'MODULE_PATHNAME', 'chash_check_route_bytea' LANGUAGE C STABLE PARALLEL SAFE COST 4;
 CREATE FUNCTION chash_check_route(key bigint, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_bigint' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 4;
+	AS 'MODULE_PATHNAME', 'chash_check_route_bigint' LANGUAGE C STABLE PARALLEL SAFE COST 4;
 CREATE FUNCTION chash_check_route(key uuid, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_uuid' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 4;
-COMMENT ON FUNCTION chash_check_route(text, text, bigint, text) IS 'Refuses a caller whose map is out of date for this very key: raises RT001 unless chash_node gives that node for that key now. epoch is the version of the caller''s map; if the ring is not there yet (a replica that lags), raises RT002. Other errors as chash_node.';
+	AS 'MODULE_PATHNAME', 'chash_check_route_uuid' LANGUAGE C STABLE PARALLEL SAFE COST 4;
+COMMENT ON FUNCTION chash_check_route(text, text, bigint, text) IS 'Refuses a caller whose map is out of date for this very key: raises RT001 unless chash_node gives that node for that key now. epoch is the version of the caller''s map; if the ring is not there yet (a replica that lags), raises RT002. A NULL key passes, since it lives nowhere; 22004 a NULL node, epoch or ring; 22023 an epoch below 1; other errors as chash_node.';
 COMMENT ON FUNCTION chash_check_route(bytea, text, bigint, text) IS 'As chash_check_route(text, text, bigint, text), for the raw bytes of a bytea key.';
 COMMENT ON FUNCTION chash_check_route(bigint, text, bigint, text) IS 'As chash_check_route(text, text, bigint, text), for a bigint key, hashed as its decimal text.';
 COMMENT ON FUNCTION chash_check_route(uuid, text, bigint, text) IS 'As chash_check_route(text, text, bigint, text), for a uuid key, hashed as its 36 lower-case characters.';
@@ -326,7 +326,7 @@ GRANT EXECUTE ON FUNCTION
 	chash_import(jsonb, text),
 	chash_prune_history(text, bigint),
 	chash_export(text)
-	TO @extowner@;
+	TO @extowner@ WITH GRANT OPTION;
 
 COMMENT ON FUNCTION chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer) IS 'Creates a ring without nodes and returns its epoch, 1. placement is vnodes, partitions or tokens; hash is xxh3; vnodes (1 to 65536, 256 by default) goes with placement vnodes and partitions (a power of two from 1 to 1048576, 16384 by default) with placement partitions; hash_tags hashes only what stands between the first { and the next } of a key; secret is for hashes that take one, and xxh3 does not; replicas (1 to 1000) is what plans assume. Errors: 42710 the ring exists; 22023 a value that is not allowed.';
 COMMENT ON FUNCTION chash_drop_ring(text) IS 'Drops a ring with its nodes and its history. Error: 42704 unknown ring.';
@@ -382,6 +382,6 @@ CREATE FUNCTION chash_rebalance_summary(ring text DEFAULT 'default', changes jso
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 100 SUPPORT chash_rows_support;
 
 COMMENT ON FUNCTION chash_rebalance_plan(text, jsonb, integer, jsonb) IS 'What would move if changes (as for chash_apply) were made: the ranges of positions, both ends included, whose owner would differ, with the owners before and after. Changes nothing. With replicas above 1 (NULL: the ring''s setting) a row says that to_node joins the replica set of the range and copies from from_node, the node that leaves it or else a holder; to_node is NULL where a node only leaves, from_node where there was none. Ordered by lo; neighbours with equal rows are merged; share is the part of the circle, 0 to 1. Without changes: what an open migration has still to move, which is nothing in this version. pins must be NULL in this version. Errors: 42704 unknown ring; 22023 malformed changes or replicas out of 1 to 1000; 0A000 pins; others as chash_add_node.';
-COMMENT ON FUNCTION chash_epoch_diff(text, bigint, bigint, integer) IS 'What moved between two epochs of a ring, as chash_rebalance_plan gives it. to_epoch is the present epoch if NULL, from_epoch the one before to_epoch. Errors: 42704 unknown ring; 22023 an epoch that is still to come, that never was or that has been pruned away, or replicas out of 1 to 1000.';
+COMMENT ON FUNCTION chash_epoch_diff(text, bigint, bigint, integer) IS 'What moved between two epochs of a ring, as chash_rebalance_plan gives it. to_epoch is the present epoch if NULL, from_epoch the one before to_epoch (no rows if there was none). Errors: 42704 unknown ring; 22023 an epoch that is still to come, that never was or that has been pruned away, or replicas out of 1 to 1000.';
 COMMENT ON FUNCTION chash_ring_diff(text, text, integer) IS 'How two rings differ, as chash_rebalance_plan gives it: the ranges whose owner in to_ring is not that in from_ring. Errors: 42704 unknown ring; 22023 the rings hash keys differently, or replicas out of 1 to 1000.';
 COMMENT ON FUNCTION chash_rebalance_summary(text, jsonb, integer) IS 'chash_rebalance_plan summed up: for each pair of nodes the number of ranges and the share of the circle that would move, and what part of the circle (0 to 1) each of the two holds before and after. Errors as chash_rebalance_plan.';

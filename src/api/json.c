@@ -100,65 +100,73 @@ next_element(JsonbIterator **iterator, JsonbValue *value)
 	return JsonbIteratorNext(iterator, value, true) == WJB_ELEM;
 }
 
-/* A whole number, or an error that names it. */
+/* How a member of a node is named in messages. */
+static char *
+node_label(const char *name, const char *node)
+{
+	return psprintf("\"%s\" of node \"%s\"", name, chash_clip(node));
+}
+
+/* A whole number; `label` names it in messages. */
 static int64
-whole_number(const char *what, const char *name, const JsonbValue *value)
+whole_number(const char *what, const char *label, const JsonbValue *value)
 {
 	Datum number;
 	Datum limits[2];
 
 	if (value->type != jbvNumeric)
-		report_malformed(what, "\"%s\" must be a number.", name);
+		report_malformed(what, "%s must be a number.", label);
 	number = NumericGetDatum(value->val.numeric);
 	if (!DatumGetBool(
 			DirectFunctionCall2(numeric_eq, number,
 								DirectFunctionCall2(numeric_trunc, number, Int32GetDatum(0)))))
-		report_malformed(what, "\"%s\" must be a whole number, not %s.", name,
-						 DatumGetCString(DirectFunctionCall1(numeric_out, number)));
+		report_malformed(what, "%s must be a whole number, not %s.", label,
+						 chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))));
 	limits[0] = NumericGetDatum(int64_to_numeric(PG_INT64_MIN));
 	limits[1] = NumericGetDatum(int64_to_numeric(PG_INT64_MAX));
 	if (DatumGetBool(DirectFunctionCall2(numeric_lt, number, limits[0])) ||
 		DatumGetBool(DirectFunctionCall2(numeric_gt, number, limits[1])))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("value %s of \"%s\" is out of range",
-						DatumGetCString(DirectFunctionCall1(numeric_out, number)), name),
+				 errmsg("value %s of %s is out of range",
+						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))),
+						label),
 				 errdetail("It does not fit into a bigint.")));
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, number));
 }
 
 static int32
-small_number(const char *what, const char *name, const JsonbValue *value)
+small_number(const char *what, const char *label, const JsonbValue *value)
 {
-	int64 number = whole_number(what, name, value);
+	int64 number = whole_number(what, label, value);
 
 	if (number < PG_INT32_MIN || number > PG_INT32_MAX)
-		report_malformed(what, "\"%s\" is out of range: %lld.", name, (long long) number);
+		report_malformed(what, "%s is out of range: %lld.", label, (long long) number);
 	return (int32) number;
 }
 
 static char *
-string_member(const char *what, const char *name, const JsonbValue *value)
+string_member(const char *what, const char *label, const JsonbValue *value)
 {
 	if (value->type != jbvString)
-		report_malformed(what, "\"%s\" must be a string.", name);
+		report_malformed(what, "%s must be a string.", label);
 	return string_of(value);
 }
 
 static int64 *
-number_list(const char *what, const char *name, const JsonbValue *value, uint32 *count)
+number_list(const char *what, const char *label, const JsonbValue *value, uint32 *count)
 {
 	JsonbIterator *iterator;
 	JsonbValue element;
 	int64 *numbers;
 
 	if (!is_container(value, false))
-		report_malformed(what, "\"%s\" must be an array.", name);
+		report_malformed(what, "%s must be an array.", label);
 	numbers = palloc_array(int64, Max(JsonContainerSize(value->val.binary.data), 1));
 	*count = 0;
 	iterator = open_container(value->val.binary.data);
 	while (next_element(&iterator, &element))
-		numbers[(*count)++] = whole_number(what, name, &element);
+		numbers[(*count)++] = whole_number(what, psprintf("an element of %s", label), &element);
 	return numbers;
 }
 
@@ -166,27 +174,29 @@ number_list(const char *what, const char *name, const JsonbValue *value, uint32 
 static bool
 read_node_member(const char *what, const char *name, const JsonbValue *value, ChashChange *change)
 {
+	const char *label = node_label(name, change->node);
+
 	if (strcmp(name, "weight") == 0)
 	{
 		if (value->type != jbvNumeric)
-			report_malformed(what, "\"weight\" of node \"%s\" must be a number.", change->node);
+			report_malformed(what, "%s must be a number.", label);
 		change->has_weight = true;
 		change->weight = chash_weight_from_numeric(value->val.numeric, change->node);
 	}
 	else if (strcmp(name, "zone") == 0)
 	{
 		change->has_zone = true;
-		change->zone = value->type == jbvNull ? NULL : string_member(what, name, value);
+		change->zone = value->type == jbvNull ? NULL : string_member(what, label, value);
 	}
 	else if (strcmp(name, "state") == 0)
 	{
 		change->has_state = true;
-		change->down = chash_state_is_down(string_member(what, name, value), change->node);
+		change->down = chash_state_is_down(string_member(what, label, value), change->node);
 	}
 	else if (strcmp(name, "tokens") == 0)
 	{
 		change->has_tokens = true;
-		change->tokens = number_list(what, name, value, &change->token_count);
+		change->tokens = number_list(what, label, value, &change->token_count);
 	}
 	else if (strcmp(name, "info") == 0)
 	{
@@ -224,7 +234,8 @@ chash_changes_from_json(Jsonb *json, uint32 *count)
 		if (value.type == jbvNull)
 			continue;
 		if (!is_container(&value, true))
-			report_malformed("changes", "Node \"%s\" must have an object, or null.", change->node);
+			report_malformed("changes", "Node \"%s\" must have an object, or null.",
+							 chash_clip(change->node));
 		members = open_container(value.val.binary.data);
 		while (next_member(&members, &name, &member))
 		{
@@ -356,15 +367,35 @@ chash_definition_to_json(const ChashDefinition *definition)
  * ----------------------------------------------------------------
  */
 
-/* The settings that a definition gives, before they are known to be right. */
+/* Members of a definition. */
+enum
+{
+	FORMAT_MEMBER,
+	RING_MEMBER,
+	PLACEMENT_MEMBER,
+	HASH_MEMBER,
+	VNODES_MEMBER,
+	PARTITIONS_MEMBER,
+	HASH_TAGS_MEMBER,
+	REPLICAS_MEMBER,
+	EPOCH_MEMBER,
+	FINGERPRINT_MEMBER,
+	NODES_MEMBER,
+	MEMBERS
+};
+
+static const char *const member_names[MEMBERS] = {
+	"format",	 "ring",	 "placement", "hash",		 "vnodes", "partitions",
+	"hash_tags", "replicas", "epoch",	  "fingerprint", "nodes",
+};
+
+/* What a definition says, before it is known to be right. */
 typedef struct Settings
 {
+	bool given[MEMBERS];
 	int64 format;
 	char *placement;
 	char *hash;
-	bool has_vnodes;
-	bool has_partitions;
-	bool has_hash_tags;
 	int32 vnodes;
 	int32 partitions;
 	bool hash_tags;
@@ -378,77 +409,79 @@ static void
 read_setting(const char *name, const JsonbValue *value, Settings *settings)
 {
 	static const char what[] = "definition";
+	char *label = psprintf("\"%s\"", chash_clip(name));
+	int member = 0;
 
-	if (strcmp(name, "format") == 0)
-		settings->format = whole_number(what, name, value);
-	else if (strcmp(name, "ring") == 0)
-		(void) string_member(what, name, value);
-	else if (strcmp(name, "placement") == 0)
-		settings->placement = string_member(what, name, value);
-	else if (strcmp(name, "hash") == 0)
-		settings->hash = string_member(what, name, value);
-	else if (strcmp(name, "vnodes") == 0)
+	while (member < MEMBERS && strcmp(name, member_names[member]) != 0)
+		member++;
+	if (member == MEMBERS)
+		report_malformed(what, "It has a member %s, which is not known.", label);
+	settings->given[member] = true;
+	switch (member)
 	{
-		settings->has_vnodes = true;
-		settings->vnodes = small_number(what, name, value);
+		case FORMAT_MEMBER:
+			settings->format = whole_number(what, label, value);
+			break;
+		case RING_MEMBER:
+			(void) string_member(what, label, value);
+			break;
+		case PLACEMENT_MEMBER:
+			settings->placement = string_member(what, label, value);
+			break;
+		case HASH_MEMBER:
+			settings->hash = string_member(what, label, value);
+			break;
+		case VNODES_MEMBER:
+			settings->vnodes = small_number(what, label, value);
+			break;
+		case PARTITIONS_MEMBER:
+			settings->partitions = small_number(what, label, value);
+			break;
+		case HASH_TAGS_MEMBER:
+			if (value->type != jbvBool)
+				report_malformed(what, "%s must be true or false.", label);
+			settings->hash_tags = value->val.boolean;
+			break;
+		case REPLICAS_MEMBER:
+			settings->replicas = small_number(what, label, value);
+			break;
+		case EPOCH_MEMBER:
+			settings->epoch = whole_number(what, label, value);
+			break;
+		case FINGERPRINT_MEMBER:
+			settings->fingerprint = string_member(what, label, value);
+			break;
+		case NODES_MEMBER:
+			if (!is_container(value, false))
+				report_malformed(what, "%s must be an array.", label);
+			settings->nodes = value->val.binary.data;
+			break;
 	}
-	else if (strcmp(name, "partitions") == 0)
-	{
-		settings->has_partitions = true;
-		settings->partitions = small_number(what, name, value);
-	}
-	else if (strcmp(name, "hash_tags") == 0)
-	{
-		if (value->type != jbvBool)
-			report_malformed(what, "\"hash_tags\" must be true or false.");
-		settings->has_hash_tags = true;
-		settings->hash_tags = value->val.boolean;
-	}
-	else if (strcmp(name, "replicas") == 0)
-		settings->replicas = small_number(what, name, value);
-	else if (strcmp(name, "epoch") == 0)
-		settings->epoch = whole_number(what, name, value);
-	else if (strcmp(name, "fingerprint") == 0)
-		settings->fingerprint = string_member(what, name, value);
-	else if (strcmp(name, "nodes") == 0)
-	{
-		if (!is_container(value, false))
-			report_malformed(what, "\"nodes\" must be an array.");
-		settings->nodes = value->val.binary.data;
-	}
-	else
-		report_malformed(what, "It has a member \"%s\", which is not known.", name);
-}
-
-static void
-require_member(bool given, const char *name)
-{
-	if (!given)
-		report_malformed("definition", "It has no member \"%s\".", name);
 }
 
 /* Checks the settings and makes them those of the ring. */
 static void
 take_settings(const Settings *settings, const char *ring, ChashRingRow *row)
 {
-	require_member(settings->format != 0, "format");
+	for (int member = 0; member < MEMBERS; member++)
+	{
+		if (!settings->given[member] && member != RING_MEMBER && member != VNODES_MEMBER &&
+			member != PARTITIONS_MEMBER)
+			report_malformed("definition", "It has no member \"%s\".", member_names[member]);
+	}
 	if (settings->format != FORMAT)
 		report_malformed("definition", "Its format is %lld; this version of chash reads %d.",
 						 (long long) settings->format, FORMAT);
-	require_member(settings->placement != NULL, "placement");
-	require_member(settings->hash != NULL, "hash");
-	chash_check_settings(settings->placement, settings->hash, settings->has_vnodes,
-						 settings->vnodes, settings->has_partitions, settings->partitions);
+	chash_check_settings(settings->placement, settings->hash, settings->given[VNODES_MEMBER],
+						 settings->vnodes, settings->given[PARTITIONS_MEMBER],
+						 settings->partitions);
 	(void) chash_placement_by_name(settings->placement, &row->placement);
-	require_member(settings->has_vnodes || row->placement != CHASH_VNODES, "vnodes");
-	require_member(settings->has_partitions || row->placement != CHASH_PARTITIONS, "partitions");
-	require_member(settings->has_hash_tags, "hash_tags");
-	require_member(settings->replicas != 0, "replicas");
+	if (row->placement == CHASH_VNODES && !settings->given[VNODES_MEMBER])
+		report_malformed("definition", "It has no member \"vnodes\".");
+	if (row->placement == CHASH_PARTITIONS && !settings->given[PARTITIONS_MEMBER])
+		report_malformed("definition", "It has no member \"partitions\".");
 	chash_check_replicas(settings->replicas);
-	require_member(settings->epoch != 0, "epoch");
 	chash_check_epoch_began(ring, settings->epoch);
-	require_member(settings->fingerprint != NULL, "fingerprint");
-	require_member(settings->nodes != NULL, "nodes");
 
 	row->ring = pstrdup(ring);
 	row->hash = chash_hash_by_name(settings->hash);
@@ -478,7 +511,9 @@ read_node(const JsonbValue *value, ChashDefinition *definition)
 	name_value = getKeyJsonValueFromContainer(value->val.binary.data, "node", 4, &name_buffer);
 	if (name_value == NULL)
 		report_malformed(what, "One of its \"nodes\" has no member \"node\".");
-	change.node = string_member(what, "node", name_value);
+	change.node = string_member(what, "\"node\"", name_value);
+	if (chash_definition_find(definition, change.node) != NULL)
+		report_malformed(what, "Node \"%s\" is there twice.", chash_clip(change.node));
 
 	iterator = open_container(value->val.binary.data);
 	while (next_member(&iterator, &name, &member))
@@ -486,10 +521,11 @@ read_node(const JsonbValue *value, ChashDefinition *definition)
 		if (strcmp(name, "node") == 0)
 			continue;
 		if (strcmp(name, "held_partitions") == 0 && definition->ring.placement == CHASH_PARTITIONS)
-			numbers = number_list(what, name, &member, &number_count);
-		else if (!read_node_member(what, name, &member, &change))
+			numbers = number_list(what, node_label(name, change.node), &member, &number_count);
+		else if ((strcmp(name, "tokens") == 0 && definition->ring.placement != CHASH_TOKENS) ||
+				 !read_node_member(what, name, &member, &change))
 			report_malformed(what, "Node \"%s\" has a member \"%s\", which is not known.",
-							 change.node, name);
+							 chash_clip(change.node), chash_clip(name));
 	}
 	if (!change.has_weight)
 		report_malformed(what, "Node \"%s\" has no member \"weight\".", change.node);
@@ -513,6 +549,7 @@ void
 chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *definition)
 {
 	Settings settings = {0};
+	static const char what[] = "definition";
 	JsonbIterator *iterator;
 	JsonbValue value;
 	char *name;
@@ -520,7 +557,7 @@ chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *defin
 
 	chash_check_name("ring", ring);
 	if (!JB_ROOT_IS_OBJECT(json))
-		report_malformed("definition", "It must be an object.");
+		report_malformed(what, "It must be an object.");
 	iterator = open_container(&json->root);
 	while (next_member(&iterator, &name, &value))
 		read_setting(name, &value, &settings);
@@ -536,9 +573,9 @@ chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *defin
 
 	fingerprint = chash_definition_fingerprint(definition);
 	if (strcmp(fingerprint, settings.fingerprint) != 0)
-		report_malformed("definition", "Its fingerprint is \"%s\", but what it defines has %s.",
-						 settings.fingerprint, fingerprint);
+		report_malformed(what, "Its fingerprint is \"%s\", but what it defines has %s.",
+						 chash_clip(settings.fingerprint), fingerprint);
 
-	/* That partitions have one owner each shows when the ring is built. */
-	pfree(chash_definition_build(definition));
+	if (!chash_definition_is_sound(definition))
+		report_malformed(what, "Its partitions do not have one owner each.");
 }

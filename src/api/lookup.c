@@ -99,6 +99,9 @@ uuid_key(Key *key, const pg_uuid_t *value)
 	Datum family##_##type(PG_FUNCTION_ARGS)      \
 	{                                            \
 		Key key;                                 \
+                                                 \
+		if (unlikely(PG_ARGISNULL(0)))           \
+			PG_RETURN_NULL();                    \
 		type##_key(&key, get_argument(0));       \
 		return family##_of_key(fcinfo, &key);    \
 	}                                            \
@@ -366,11 +369,21 @@ KEY_FUNCTIONS(chash_node_as_of);
 static inline Datum
 chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 {
-	text *expected = PG_GETARG_TEXT_PP(1);
-	int64 epoch = PG_GETARG_INT64(2);
-	ChashCachedRing *cached = recall_ring(fcinfo, 3, CHASH_NOW)->cached;
+	text *expected;
+	int64 epoch;
+	ChashCachedRing *cached;
 	text *owner;
 
+	/* A guard that let pass whoever has lost his map would be none. */
+	if (PG_ARGISNULL(1) || PG_ARGISNULL(2) || PG_ARGISNULL(3))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("node, epoch and ring of a route to check cannot be null"),
+				 errhint("Ask chash_route first.")));
+	expected = PG_GETARG_TEXT_PP(1);
+	epoch = PG_GETARG_INT64(2);
+	cached = recall_ring(fcinfo, 3, CHASH_NOW)->cached;
+	chash_check_epoch_began(cached->name, epoch);
 	if (epoch > cached->epoch)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHASH_RING_BEHIND),
@@ -383,9 +396,9 @@ chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHASH_STALE_ROUTE),
 				 errmsg("key does not live on node \"%s\" of ring \"%s\"",
-						text_to_cstring(expected), cached->name),
-				 errdetail("It lives on node \"%s\" since epoch %lld or before; the caller's map is of epoch %lld.",
-						   text_to_cstring(owner), (long long) cached->epoch, (long long) epoch),
+						chash_clip(text_to_cstring(expected)), cached->name),
+				 errdetail("In epoch %lld it lives on node \"%s\"; the caller's map is of epoch %lld.",
+						   (long long) cached->epoch, text_to_cstring(owner), (long long) epoch),
 				 errhint("Ask chash_route again, and go to that node.")));
 	PG_RETURN_VOID();
 }

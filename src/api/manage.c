@@ -87,7 +87,8 @@ chash_create_ring(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(6))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("hash \"%s\" takes no secret", hash)));
+				 errmsg("hash \"%s\" takes no secret", hash),
+				 errhint("Leave secret out.")));
 	ring->vnodes = PG_ARGISNULL(3) ? CHASH_DEFAULT_VNODES : PG_GETARG_UINT32(3);
 	ring->partitions = PG_ARGISNULL(4) ? CHASH_DEFAULT_PARTITIONS : PG_GETARG_UINT32(4);
 	ring->hash_tags = PG_ARGISNULL(5) ? ring->hash->tags : PG_GETARG_BOOL(5);

@@ -126,13 +126,15 @@ chash_epoch_diff(PG_FUNCTION_ARGS)
 
 	/* The checks come in this order, so that to - 1 cannot overflow. */
 	chash_check_epoch_began(now->name, to);
+	InitMaterializedSRF(fcinfo, 0);
+	if (PG_ARGISNULL(1) && to == 1)
+		return (Datum) 0; /* there was nothing before that could differ */
 	from = PG_ARGISNULL(1) ? to - 1 : PG_GETARG_INT64(1);
 	chash_check_epoch_began(now->name, from);
 
 	before = chash_get_ring(fcinfo, 0, from);
 	chash_cache_pin(before, CurrentMemoryContext);
 	after = chash_get_ring(fcinfo, 0, to);
-	InitMaterializedSRF(fcinfo, 0);
 	put_diff(fcinfo, before->ring, after->ring, replicas);
 	return (Datum) 0;
 }

@@ -43,6 +43,7 @@ double *
 chash_shares(const ChashRing *ring, uint32 replicas)
 {
 	double *shares = palloc0_array(double, Max(ring->node_count, 1));
+	uint64 *widths = palloc0_array(uint64, Max(ring->node_count, 1));
 	uint32 limit = Min(replicas, ring->holder_count);
 	uint32 *nodes = palloc_array(uint32, Max(limit, 1));
 	ChashWalk *walk = MemoryContextAllocHuge(CurrentMemoryContext, chash_walk_size(ring, limit));
@@ -61,12 +62,23 @@ chash_shares(const ChashRing *ring, uint32 replicas)
 			continue; /* a point that lost a tie */
 		count = chash_walk_from_point(walk, point, limit, nodes);
 		for (uint32 i = 0; i < count; i++)
-			shares[nodes[i]] += chash_ring_share(ring, lo, hi);
+		{
+			/* Sums are exact; one that wraps to 0 is that of the whole circle. */
+			widths[nodes[i]] += (uint64) hi - (uint64) lo + 1;
+			if (widths[nodes[i]] == 0)
+				shares[nodes[i]] = 1;
+		}
 		if (hi == ring->highest)
 			break;
 		lo = hi + 1;
 	}
+	for (uint32 node = 0; node < ring->node_count; node++)
+	{
+		if (widths[node] > 0)
+			shares[node] = chash_ring_share(ring, 0, (int64) (widths[node] - 1));
+	}
 	pfree(walk);
 	pfree(nodes);
+	pfree(widths);
 	return shares;
 }

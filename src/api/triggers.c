@@ -102,6 +102,17 @@ same_column(const Row *a, const Row *b, int column)
 						  attribute->attlen);
 }
 
+static bool
+same_columns(const Row *a, const Row *b, const int *columns, int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (!same_column(a, b, columns[i]))
+			return false;
+	}
+	return true;
+}
+
 static void
 set_column(Row *row, int column, Datum value)
 {
@@ -179,6 +190,7 @@ check_ring(Row *row)
 {
 	char *placement;
 
+	require(row, RINGS_RING);
 	chash_check_name("ring", text_column(row, RINGS_RING));
 	require(row, RINGS_PLACEMENT);
 	require(row, RINGS_HASH);
@@ -200,6 +212,11 @@ check_ring(Row *row)
 	chash_check_epoch_began(text_column(row, RINGS_RING), bigint_column(row, RINGS_EPOCH));
 	if (row->nulls[RINGS_FINGERPRINT - 1])
 		set_column(row, RINGS_FINGERPRINT, CStringGetTextDatum(fingerprint_without_nodes(row)));
+	if (!chash_is_fingerprint(text_column(row, RINGS_FINGERPRINT)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("fingerprint of ring \"%s\" is not one", text_column(row, RINGS_RING)),
+				 errhint("Leave column fingerprint out.")));
 	if (row->nulls[RINGS_HISTORY_FROM - 1])
 		set_column(row, RINGS_HISTORY_FROM, row->values[RINGS_EPOCH - 1]);
 	if (bigint_column(row, RINGS_HISTORY_FROM) < 1 ||
@@ -219,17 +236,20 @@ update_ring(const Row *old_row, Row *new_row)
 	static const int fixed[] = {RINGS_RING,	  RINGS_PLACEMENT,	RINGS_HASH,
 								RINGS_VNODES, RINGS_PARTITIONS, RINGS_HASH_TAGS};
 	static const int maintained[] = {RINGS_EPOCH, RINGS_FINGERPRINT, RINGS_HISTORY_FROM};
-	bool image = chash_is_replica() && !same_column(old_row, new_row, RINGS_EPOCH);
+	bool image =
+		chash_is_replica() && !same_columns(old_row, new_row, maintained, lengthof(maintained));
 
-	check_ring(new_row);
 	if (chash_change_depth > 0 || image)
+	{
+		check_ring(new_row);
 		return;
+	}
 	check_unchanged(
 		old_row, new_row, fixed, lengthof(fixed),
 		"Settings of a ring are fixed: create another ring, and compare the two with chash_ring_diff.");
-	if (!chash_is_replica())
-		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
-						"It is maintained by chash.");
+	check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+					"It is maintained by chash.");
+	check_ring(new_row);
 	if (!same_column(old_row, new_row, RINGS_REPLICAS))
 		set_column(new_row, RINGS_EPOCH, Int64GetDatum(bigint_column(old_row, RINGS_EPOCH) + 1));
 }
@@ -289,6 +309,7 @@ check_node(Row *row, const ChashRingRow *ring)
 	uint32 token_count = 0;
 	int64 *tokens;
 
+	require(row, NODES_NODE);
 	chash_check_name("node", name);
 	if (zone != NULL)
 		chash_check_name("zone", zone);
@@ -312,17 +333,6 @@ check_node(Row *row, const ChashRingRow *ring)
 		row->nulls[NODES_HELD_PARTITIONS - 1] = true;
 	else if (row->nulls[NODES_HELD_PARTITIONS - 1])
 		set_column(row, NODES_HELD_PARTITIONS, PointerGetDatum(chash_partitions_to_array(NULL, 0)));
-}
-
-static bool
-same_node(const Row *old_row, const Row *new_row)
-{
-	for (int column = 1; column <= NODES_COLUMNS; column++)
-	{
-		if (!same_column(old_row, new_row, column))
-			return false;
-	}
-	return true;
 }
 
 /* Handles a node to be inserted. */
@@ -363,7 +373,10 @@ update_node(const Row *old_row, Row *new_row, const ChashRingRow *ring)
 {
 	static const int fixed[] = {NODES_RING, NODES_NODE};
 	static const int maintained[] = {NODES_HELD_PARTITIONS, NODES_EPOCH};
-	bool image = chash_is_replica() && !same_column(old_row, new_row, NODES_EPOCH);
+	static const int given[] = {NODES_WEIGHT,		   NODES_ZONE, NODES_STATE, NODES_TOKENS,
+								NODES_HELD_PARTITIONS, NODES_INFO};
+	bool image =
+		chash_is_replica() && !same_columns(old_row, new_row, maintained, lengthof(maintained));
 
 	check_node(new_row, ring);
 	if (image || ring == NULL)
@@ -373,7 +386,7 @@ update_node(const Row *old_row, Row *new_row, const ChashRingRow *ring)
 	if (chash_change_depth == 0)
 		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
 						"It is maintained by chash.");
-	if (!same_node(old_row, new_row))
+	if (!same_columns(old_row, new_row, given, lengthof(given)))
 		set_column(new_row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
 }
 

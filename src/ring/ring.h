@@ -14,8 +14,7 @@
  * offset beside its owner; the lower halves, which a lookup needs only when two
  * upper halves are equal, stand apart.
  *
- * The circle is cut into B buckets of one size, seven for eight points, so that
- * what nodes need finds room in 16 bytes a point as well; buckets[b] is the first point
+ * The circle is cut into B buckets of one size, one for two points; buckets[b] is the first point
  * in bucket b or behind it.  A lookup starts at the bucket of its position and
  * counts the points before it in a window of a few, without branching: on
  * average there is one.  Behind the last point stand as many points as a
@@ -39,7 +38,7 @@
 #define CHASH_WINDOW 4
 
 /* A bucket with more points than this is searched by halving. */
-#define CHASH_CROWD 8
+#define CHASH_CROWD 16
 
 typedef struct ChashPoint
 {

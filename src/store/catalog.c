@@ -4,6 +4,8 @@
  */
 #include "catalog.h"
 
+#include "values.h"
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -78,7 +80,7 @@ chash_report_unknown_ring(const char *ring)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("ring \"%s\" does not exist", ring),
+			 errmsg("ring \"%s\" does not exist", chash_clip(ring)),
 			 errhint("Create it with chash_create_ring; table chash_rings lists those that exist.")));
 }
 

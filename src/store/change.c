@@ -427,7 +427,8 @@ chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 	if (keep < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of epochs to keep cannot be negative: %lld", (long long) keep)));
+				 errmsg("number of epochs to keep cannot be negative: %lld", (long long) keep),
+				 errhint("With 0, only the present epoch is kept.")));
 	if (!chash_ring_touch(catalog, ring) || !chash_ring_fetch_now(catalog, ring, &row))
 		chash_report_unknown_ring(ring);
 

@@ -244,7 +244,7 @@ chash_report_unknown_node(const char *ring, const char *node)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("ring \"%s\" has no node \"%s\"", ring, node),
+			 errmsg("ring \"%s\" has no node \"%s\"", ring, chash_clip(node)),
 			 errhint("Table chash_nodes lists those that it has.")));
 }
 
@@ -261,7 +261,8 @@ chash_definition_change(ChashDefinition *definition, const ChashChange *change)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("ring \"%s\" already has a node \"%s\"", definition->ring.ring,
-						change->node)));
+						change->node),
+				 errhint("Change it with chash_set_node.")));
 	if (!found && (change->kind == CHASH_SET || change->kind == CHASH_REMOVE))
 		chash_report_unknown_node(definition->ring.ring, change->node);
 
@@ -378,8 +379,9 @@ chash_definition_check(const ChashDefinition *definition, const ChashSpec *spec)
 	return points;
 }
 
-ChashRing *
-chash_definition_build(const ChashDefinition *definition)
+/* Builds the ring of a definition, or says why that is not possible. */
+static ChashRing *
+try_build(const ChashDefinition *definition, ChashSpecError *error)
 {
 	ChashSpec spec;
 	uint32 points;
@@ -387,14 +389,39 @@ chash_definition_build(const ChashDefinition *definition)
 	void *scratch;
 
 	chash_definition_spec(definition, &spec);
-	points = chash_definition_check(definition, &spec);
+	*error = chash_spec_check(&spec, &points);
+	if (*error != CHASH_SPEC_OK)
+		return NULL;
 	ring = MemoryContextAllocHuge(CurrentMemoryContext, chash_ring_size(&spec, points));
 	scratch = MemoryContextAllocHuge(CurrentMemoryContext,
 									 Max(chash_ring_scratch_size(&spec, points), 1));
-	report_spec_error(definition, chash_ring_build(&spec, points, ring, scratch));
+	*error = chash_ring_build(&spec, points, ring, scratch);
 	pfree(scratch);
 	pfree(spec.nodes);
 	return ring;
+}
+
+ChashRing *
+chash_definition_build(const ChashDefinition *definition)
+{
+	ChashSpecError error;
+	ChashRing *ring = try_build(definition, &error);
+
+	report_spec_error(definition, error);
+	return ring;
+}
+
+bool
+chash_definition_is_sound(const ChashDefinition *definition)
+{
+	ChashSpecError error;
+	ChashRing *ring = try_build(definition, &error);
+
+	if (error != CHASH_SPEC_BAD_OWNERS)
+		report_spec_error(definition, error);
+	if (ring != NULL)
+		pfree(ring);
+	return error == CHASH_SPEC_OK;
 }
 
 char *

@@ -97,6 +97,12 @@ extern uint32 chash_definition_check(const ChashDefinition *definition, const Ch
 /* Builds the ring of a definition, in the current memory context. */
 extern ChashRing *chash_definition_build(const ChashDefinition *definition);
 
+/*
+ * Does every partition have one owner?  Raises an error for whatever else is
+ * wrong with the whole.
+ */
+extern bool chash_definition_is_sound(const ChashDefinition *definition);
+
 /* The fingerprint of a definition. */
 extern char *chash_definition_fingerprint(const ChashDefinition *definition);
 

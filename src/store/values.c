@@ -36,6 +36,22 @@ chash_from_utf8(const char *string, size_t length)
 	return pg_any_to_server(copy, (int) length, PG_UTF8);
 }
 
+const char *
+chash_clip(const char *string)
+{
+	int length = (int) strlen(string);
+	int clipped = pg_mbcliplen(string, length, 80);
+
+	return clipped == length ? string : psprintf("%.*s...", clipped, string);
+}
+
+bool
+chash_is_fingerprint(const char *string)
+{
+	return strlen(string) == CHASH_FINGERPRINT_SIZE - 1 &&
+		   strspn(string, "0123456789abcdef") == CHASH_FINGERPRINT_SIZE - 1;
+}
+
 void
 chash_check_name(const char *what, const char *name)
 {
@@ -53,8 +69,7 @@ chash_check_name(const char *what, const char *name)
 	if (length > CHASH_MAX_NAME)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("name of a %s is too long: \"%.*s...\"", what,
-						pg_mbcliplen(name, (int) strlen(name), 40), name),
+				 errmsg("name of a %s is too long: \"%s\"", what, chash_clip(name)),
 				 errdetail("It has %zu bytes in UTF-8; the limit is %d.", length, CHASH_MAX_NAME)));
 	for (const char *c = name; *c != '\0'; c++)
 	{
@@ -81,7 +96,7 @@ chash_weight_from_numeric(Numeric weight, const char *node)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight %s of node \"%s\" is out of range",
-						DatumGetCString(DirectFunctionCall1(numeric_out, number)), node),
+						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))), node),
 				 errhint("A weight is from 0 to 999999.999; 0 holds nothing.")));
 
 	thousandths = DirectFunctionCall2(numeric_mul, number,
@@ -92,7 +107,7 @@ chash_weight_from_numeric(Numeric weight, const char *node)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight %s of node \"%s\" has more than three decimals",
-						DatumGetCString(DirectFunctionCall1(numeric_out, number)), node),
+						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))), node),
 				 errhint("Round it; only the relation of weights to each other matters.")));
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, thousandths));
 }
@@ -111,7 +126,8 @@ chash_state_is_down(const char *state, const char *node)
 	if (strcmp(state, "up") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("state \"%s\" of node \"%s\" is neither \"up\" nor \"down\"", state, node)));
+				 errmsg("state \"%s\" of node \"%s\" does not exist", chash_clip(state), node),
+				 errhint("States are up and down.")));
 	return false;
 }
 
@@ -214,7 +230,7 @@ chash_check_hash(const char *hash)
 	if (chash_hash_by_name(hash) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("hash \"%s\" does not exist", hash),
+				 errmsg("hash \"%s\" does not exist", chash_clip(hash)),
 				 errhint("The hash of this version is xxh3.")));
 }
 
@@ -227,7 +243,7 @@ chash_check_settings(const char *placement_name, const char *hash, bool has_vnod
 	if (!chash_placement_by_name(placement_name, &placement))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("placement \"%s\" does not exist", placement_name),
+				 errmsg("placement \"%s\" does not exist", chash_clip(placement_name)),
 				 errhint("Placements are vnodes, partitions and tokens.")));
 	chash_check_hash(hash);
 	if (has_vnodes && placement != CHASH_VNODES)
@@ -250,7 +266,8 @@ chash_check_settings(const char *placement_name, const char *hash, bool has_vnod
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of partitions %d is not a power of two from 1 to %d", partitions,
-						CHASH_MAX_PARTITIONS)));
+						CHASH_MAX_PARTITIONS),
+				 errhint("Use for example 1024, 4096 or 16384: the more there are, the more even is the balance.")));
 }
 
 void

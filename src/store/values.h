@@ -22,6 +22,12 @@ extern const char *chash_to_utf8(const char *string, size_t length, size_t *utf8
 /* The way back, as a string with a terminator. */
 extern char *chash_from_utf8(const char *string, size_t length);
 
+/* A string for a message: cut off if it is long. */
+extern const char *chash_clip(const char *string);
+
+/* Does a string look like a fingerprint, 32 hexadecimal digits? */
+extern bool chash_is_fingerprint(const char *string);
+
 /*
  * Checks a name: 1 to CHASH_MAX_NAME bytes of UTF-8, no control characters.
  * `what` says what it names: "ring", "node" or "zone".
