@@ -20,12 +20,14 @@
 #   model       the reference model in test/model against golden vectors and
 #               against the extension
 #   readme      the examples of README.md and docs/
+#   docs        docs/errors.md against what happens, docs/reference.md against
+#               the comments in the database
 #   demo        test/demo.sql
 
 # shellcheck source=test/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-STAGES=(format hygiene build unit regress isolation tap model readme demo)
+STAGES=(format hygiene build unit regress isolation tap model readme docs demo)
 
 # Warnings of -Wextra that PostgreSQL's own headers give rise to.
 HEADER_EXCEPTIONS='-Wno-sign-compare -Wno-unused-parameter'
@@ -395,7 +397,6 @@ stage_model()
 {
 	model_test "the model keeps the rules" self_test.py
 	model_test "golden vectors are what the model computes" golden.py --check
-	model_test "golden vectors are what a second program computes" golden_check.py
 	if need_cluster; then
 		fresh_database model
 		model_test "golden vectors are what the extension computes" golden.py --extension
@@ -416,6 +417,20 @@ stage_readme()
 	limited "$TIME_LIMIT" bash test/readme.sh >"$log" 2>&1 || status=$?
 	add_tap_counts "examples of the documentation" $status "$log" ||
 		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
+}
+
+stage_docs()
+{
+	local log=$CHASH_TMP/log/docs.log status=0
+
+	if ! need_cluster; then
+		fail "documentation: nothing to compare it with"
+		return
+	fi
+	limited "$TIME_LIMIT" bash test/errors.sh >"$log" 2>&1 || status=$?
+	add_tap_counts "errors of docs/errors.md" $status "$log" ||
+		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
+	check "docs/reference.md is what the comments say" bash test/reference.sh --check
 }
 
 stage_demo()

@@ -128,10 +128,9 @@ whole_number(const char *what, const char *label, const JsonbValue *value)
 		DatumGetBool(DirectFunctionCall2(numeric_gt, number, limits[1])))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("value %s of %s is out of range",
-						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))),
-						label),
-				 errdetail("It does not fit into a bigint.")));
+				 errmsg("value %s is out of range",
+						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number)))),
+				 errdetail("%s must fit into a bigint.", label)));
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, number));
 }
 
@@ -166,7 +165,7 @@ number_list(const char *what, const char *label, const JsonbValue *value, uint32
 	*count = 0;
 	iterator = open_container(value->val.binary.data);
 	while (next_element(&iterator, &element))
-		numbers[(*count)++] = whole_number(what, psprintf("an element of %s", label), &element);
+		numbers[(*count)++] = whole_number(what, psprintf("Each element of %s", label), &element);
 	return numbers;
 }
 
