@@ -65,6 +65,7 @@ get_trigger(FunctionCallInfo fcinfo, const ChashCatalog **catalog)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("trigger function of chash cannot be used on table \"%s\"",
 						RelationGetRelationName(trigger->tg_relation))));
+	chash_catalog_check_columns(*catalog, trigger->tg_relation);
 	return trigger;
 }
 

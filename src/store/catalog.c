@@ -84,6 +84,22 @@ chash_report_unknown_ring(const char *ring)
 			 errhint("Create it with chash_create_ring; table chash_rings lists those that exist.")));
 }
 
+void
+chash_catalog_check_columns(const ChashCatalog *catalog, Relation table)
+{
+	Oid oid = RelationGetRelid(table);
+	int columns = oid == catalog->rings	  ? (int) RINGS_COLUMNS
+				  : oid == catalog->nodes ? (int) NODES_COLUMNS
+										  : (int) HISTORY_COLUMNS;
+
+	if (RelationGetDescr(table)->natts != columns)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" does not have the columns that chash gave it",
+						RelationGetRelationName(table)),
+				 errhint("Do not alter tables of the extension; keep what you want to add in a table of your own.")));
+}
+
 /* Starts a scan by the first column of the table's primary key, a text. */
 static SysScanDesc
 begin_scan(Relation table, const char *ring, Snapshot snapshot)
@@ -99,9 +115,12 @@ chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot
 						 ChashRingRow *row)
 {
 	Relation table = table_open(catalog->rings, AccessShareLock);
-	SysScanDesc scan = begin_scan(table, ring, snapshot);
-	HeapTuple tuple = systable_getnext(scan);
+	SysScanDesc scan;
+	HeapTuple tuple;
 
+	chash_catalog_check_columns(catalog, table);
+	scan = begin_scan(table, ring, snapshot);
+	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
 		Datum values[RINGS_COLUMNS];
@@ -141,13 +160,15 @@ chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot
 }
 
 void
-chash_catalog_scan(Oid table_oid, const char *ring, Snapshot snapshot, ChashRowCallback callback,
-				   void *argument)
+chash_catalog_scan(const ChashCatalog *catalog, Oid table_oid, const char *ring, Snapshot snapshot,
+				   ChashRowCallback callback, void *argument)
 {
 	Relation table = table_open(table_oid, AccessShareLock);
-	SysScanDesc scan = begin_scan(table, ring, snapshot);
+	SysScanDesc scan;
 	HeapTuple tuple;
 
+	chash_catalog_check_columns(catalog, table);
+	scan = begin_scan(table, ring, snapshot);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Datum values[CHASH_MAX_COLUMNS];

@@ -104,6 +104,12 @@ extern void chash_catalog_init(void);
 extern const ChashCatalog *chash_catalog(Oid function);
 
 /*
+ * Checks that a table has the columns that the extension's script gave it, no
+ * more and no fewer.
+ */
+extern void chash_catalog_check_columns(const ChashCatalog *catalog, Relation table);
+
+/*
  * Counts the invalidations that have come for the tables; whatever has been
  * read from them before the count changed should be read again.
  */
@@ -117,8 +123,8 @@ extern bool chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ri
 									 Snapshot snapshot, ChashRingRow *row);
 
 /* Calls back with each of a ring's rows in chash_nodes or chash_node_history. */
-extern void chash_catalog_scan(Oid table, const char *ring, Snapshot snapshot,
-							   ChashRowCallback callback, void *argument);
+extern void chash_catalog_scan(const ChashCatalog *catalog, Oid table, const char *ring,
+							   Snapshot snapshot, ChashRowCallback callback, void *argument);
 
 /* The error for a ring that is not there. */
 extern void chash_report_unknown_ring(const char *ring) pg_attribute_noreturn();

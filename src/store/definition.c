@@ -168,9 +168,9 @@ chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot sn
 	if (as_of != CHASH_NOW)
 	{
 		check_epoch(&definition->ring, as_of);
-		chash_catalog_scan(catalog->history, ring, snapshot, read_history_row, &reader);
+		chash_catalog_scan(catalog, catalog->history, ring, snapshot, read_history_row, &reader);
 	}
-	chash_catalog_scan(catalog->nodes, ring, snapshot, read_nodes_row, &reader);
+	chash_catalog_scan(catalog, catalog->nodes, ring, snapshot, read_nodes_row, &reader);
 	qsort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes);
 	return true;
 }
