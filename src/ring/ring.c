@@ -41,11 +41,11 @@ align(size_t size)
 	return (size + 7) & ~(size_t) 7;
 }
 
-/* Buckets for that many points: one for two. */
+/* Buckets for that many points: seven for eight. */
 static uint32_t
 bucket_count(uint32_t point_count)
 {
-	return point_count / 2 + 1;
+	return point_count - point_count / 8;
 }
 
 /*

@@ -14,12 +14,13 @@
  * offset beside its owner; the lower halves, which a lookup needs only when two
  * upper halves are equal, stand apart.
  *
- * The circle is cut into B buckets of one size, one for two points; buckets[b] is the first point
- * in bucket b or behind it.  A lookup starts at the bucket of its position and
- * counts the points before it in a window of a few, without branching: on
- * average there is one.  Behind the last point stand as many points as a
- * window has, at the highest offset there is, with the owner of the first
- * point: the circle wraps, and nobody need test for it.
+ * The circle is cut into B buckets of one size, seven for eight points, so that
+ * what nodes need finds room in 16 bytes a point as well.  buckets[b] is the
+ * first point in bucket b or behind it.  A lookup starts at the bucket of its
+ * position and counts the points before it in a window of a few, without
+ * branching: on average there is one.  Behind the last point stand as many
+ * points as a window has, at the highest offset there is, with the owner of the
+ * first point: the circle wraps, and nobody need test for it.
  *
  * Invariants, asserted when the block is built: offsets ascend; for equal
  * offsets owners ascend; buckets ascend.  Nodes are numbered in the order of
