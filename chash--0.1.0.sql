@@ -111,24 +111,30 @@ CREATE FUNCTION chash_nodes_after_statement() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_history_before_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_after_statement() RETURNS trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_before_truncate() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE ALL ON FUNCTION chash_rings_before_row(), chash_rings_after_row(), chash_nodes_before_row(), chash_nodes_after_row(),
-	chash_nodes_after_statement(), chash_history_before_row(), chash_before_truncate() FROM PUBLIC;
+	chash_nodes_after_statement(), chash_history_before_row(),
+	chash_after_statement(), chash_before_truncate() FROM PUBLIC;
 
 COMMENT ON FUNCTION chash_rings_before_row() IS 'Trigger: checks a row of chash_rings and gives it a new version stamp.';
 COMMENT ON FUNCTION chash_rings_after_row() IS 'Trigger: sends NOTIFY chash when the transaction commits.';
 COMMENT ON FUNCTION chash_nodes_before_row() IS 'Trigger: checks a row of chash_nodes, makes changes of one ring wait for each other, and writes the new epoch into the row.';
 COMMENT ON FUNCTION chash_nodes_after_row() IS 'Trigger: records in the history what a row of chash_nodes was like.';
 COMMENT ON FUNCTION chash_nodes_after_statement() IS 'Trigger: completes a change: owners of partitions, fingerprint, epoch.';
-COMMENT ON FUNCTION chash_history_before_row() IS 'Trigger: keeps recorded history from being changed.';
+COMMENT ON FUNCTION chash_history_before_row() IS 'Trigger: checks a row of chash_node_history, and keeps what is recorded from being changed.';
+COMMENT ON FUNCTION chash_after_statement() IS 'Trigger: tells lookups that the rows of a statement are all there.';
 COMMENT ON FUNCTION chash_before_truncate() IS 'Trigger: makes TRUNCATE do what DELETE of all rows does.';
 
-CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE ON chash_rings
+CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE OR DELETE ON chash_rings
 	FOR EACH ROW EXECUTE FUNCTION chash_rings_before_row();
 CREATE TRIGGER chash_after_row AFTER INSERT OR UPDATE OR DELETE ON chash_rings
 	FOR EACH ROW EXECUTE FUNCTION chash_rings_after_row();
+CREATE TRIGGER chash_after_statement AFTER INSERT OR UPDATE OR DELETE ON chash_rings
+	FOR EACH STATEMENT EXECUTE FUNCTION chash_after_statement();
 CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_rings
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_truncate();
 CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE OR DELETE ON chash_nodes
@@ -148,6 +154,8 @@ CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_nodes
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_truncate();
 CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE OR DELETE ON chash_node_history
 	FOR EACH ROW EXECUTE FUNCTION chash_history_before_row();
+CREATE TRIGGER chash_after_statement AFTER INSERT OR UPDATE OR DELETE ON chash_node_history
+	FOR EACH STATEMENT EXECUTE FUNCTION chash_after_statement();
 CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_node_history
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_truncate();
 
@@ -156,6 +164,7 @@ CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_node_history
 -- keys, which do not belong to a replica.
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_before_row;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_after_row;
+ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_after_statement;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_before_truncate;
 ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_row;
 ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_row;
@@ -164,6 +173,7 @@ ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_update;
 ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_delete;
 ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_truncate;
 ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_before_row;
+ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_after_statement;
 ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_before_truncate;
 
 -- ---------------------------------------------------------------------------

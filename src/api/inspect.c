@@ -31,11 +31,11 @@ PG_FUNCTION_INFO_V1(chash_balance);
 PG_FUNCTION_INFO_V1(chash_rows_support);
 
 static void
-load_definition(FunctionCallInfo fcinfo, const char *ring, ChashDefinition *definition)
+load_definition(FunctionCallInfo fcinfo, ChashDefinition *definition)
 {
-	if (!chash_definition_load(chash_catalog(fcinfo->flinfo->fn_oid), ring, GetActiveSnapshot(),
-							   CHASH_NOW, definition))
-		chash_report_unknown_ring(ring);
+	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid),
+								  text_to_cstring(PG_GETARG_TEXT_PP(0)), GetActiveSnapshot(),
+								  definition);
 }
 
 Datum
@@ -43,7 +43,7 @@ chash_fingerprint(PG_FUNCTION_ARGS)
 {
 	ChashDefinition definition;
 
-	load_definition(fcinfo, text_to_cstring(PG_GETARG_TEXT_PP(0)), &definition);
+	load_definition(fcinfo, &definition);
 	PG_RETURN_TEXT_P(cstring_to_text(chash_definition_fingerprint(&definition)));
 }
 
@@ -131,13 +131,15 @@ Datum
 chash_balance(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
 	ChashDefinition definition;
-	double *shares = chash_shares(cached->ring, 1);
+	const ChashRing *ring;
+	double *shares;
 	int64 total = 0;
 
-	/* Nodes are in the same order here and there. */
-	load_definition(fcinfo, cached->name, &definition);
+	/* Of what the tables say, built anew, so that one fits the other. */
+	load_definition(fcinfo, &definition);
+	ring = chash_definition_build(&definition);
+	shares = chash_shares(ring, 1);
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 i = 0; i < definition.count; i++)
 		total += definition.nodes[i].spec.weight;
@@ -154,7 +156,7 @@ chash_balance(PG_FUNCTION_ARGS)
 		nulls[2] = node->zone == NULL;
 		if (node->zone != NULL)
 			values[2] = CStringGetTextDatum(node->zone);
-		values[3] = Int64GetDatum(chash_ring_nodes(cached->ring)[i].point_count);
+		values[3] = Int64GetDatum(chash_ring_nodes(ring)[i].point_count);
 		values[4] = Float8GetDatum(shares[i]);
 		values[5] = Float8GetDatum(expected);
 		nulls[6] = nulls[7] = expected == 0;

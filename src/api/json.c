@@ -480,7 +480,7 @@ take_settings(const Settings *settings, const char *ring, ChashRingRow *row)
 	if (row->placement == CHASH_PARTITIONS && !settings->given[PARTITIONS_MEMBER])
 		report_malformed("definition", "It has no member \"partitions\".");
 	chash_check_replicas(settings->replicas);
-	chash_check_epoch_began(ring, settings->epoch);
+	chash_check_epoch(ring, settings->epoch);
 
 	row->ring = pstrdup(ring);
 	row->hash = chash_hash_by_name(settings->hash);
@@ -491,57 +491,58 @@ take_settings(const Settings *settings, const char *ring, ChashRingRow *row)
 	row->epoch = settings->epoch;
 }
 
+/* Takes the partitions that a node holds. */
 static void
-read_node(const JsonbValue *value, ChashDefinition *definition)
+read_partitions(const JsonbValue *value, uint32 partitions, ChashChange *change)
+{
+	static const char what[] = "definition";
+	int64 *numbers = number_list(what, node_label("held_partitions", change->node), value,
+								 &change->partition_count);
+
+	change->partitions = palloc_array(uint32, Max(change->partition_count, 1));
+	for (uint32 i = 0; i < change->partition_count; i++)
+	{
+		if (numbers[i] < 0 || numbers[i] >= partitions || (i > 0 && numbers[i] <= numbers[i - 1]))
+			report_malformed(
+				what, "Node \"%s\" has \"held_partitions\" that are out of range or order: %lld.",
+				chash_clip(change->node), (long long) numbers[i]);
+		change->partitions[i] = (uint32) numbers[i];
+	}
+}
+
+/* Reads a node of a definition, as a change that adds it. */
+static void
+read_node(const JsonbValue *value, const ChashRingRow *ring, ChashChange *change)
 {
 	static const char what[] = "definition";
 	JsonbIterator *iterator;
 	JsonbValue member;
-	ChashChange change = {.kind = CHASH_ADD};
 	const JsonbValue *name_value;
 	JsonbValue name_buffer;
 	char *name;
-	int64 *numbers = NULL;
-	uint32 number_count = 0;
-	ChashNode *node;
 
 	if (!is_container(value, true))
 		report_malformed(what, "Each of its \"nodes\" must be an object.");
 	name_value = getKeyJsonValueFromContainer(value->val.binary.data, "node", 4, &name_buffer);
 	if (name_value == NULL)
 		report_malformed(what, "One of its \"nodes\" has no member \"node\".");
-	change.node = string_member(what, "\"node\"", name_value);
-	if (chash_definition_find(definition, change.node) != NULL)
-		report_malformed(what, "Node \"%s\" is there twice.", chash_clip(change.node));
+	change->kind = CHASH_ADD;
+	change->node = string_member(what, "\"node\"", name_value);
 
 	iterator = open_container(value->val.binary.data);
 	while (next_member(&iterator, &name, &member))
 	{
 		if (strcmp(name, "node") == 0)
 			continue;
-		if (strcmp(name, "held_partitions") == 0 && definition->ring.placement == CHASH_PARTITIONS)
-			numbers = number_list(what, node_label(name, change.node), &member, &number_count);
-		else if ((strcmp(name, "tokens") == 0 && definition->ring.placement != CHASH_TOKENS) ||
-				 !read_node_member(what, name, &member, &change))
+		if (strcmp(name, "held_partitions") == 0 && ring->placement == CHASH_PARTITIONS)
+			read_partitions(&member, ring->partitions, change);
+		else if ((strcmp(name, "tokens") == 0 && ring->placement != CHASH_TOKENS) ||
+				 !read_node_member(what, name, &member, change))
 			report_malformed(what, "Node \"%s\" has a member \"%s\", which is not known.",
-							 chash_clip(change.node), chash_clip(name));
+							 chash_clip(change->node), chash_clip(name));
 	}
-	if (!change.has_weight)
-		report_malformed(what, "Node \"%s\" has no member \"weight\".", change.node);
-	chash_definition_change(definition, &change);
-
-	node = chash_definition_find(definition, change.node);
-	node->spec.partition_count = number_count;
-	node->spec.partitions = palloc_array(uint32, Max(number_count, 1));
-	for (uint32 i = 0; i < number_count; i++)
-	{
-		if (numbers[i] < 0 || numbers[i] >= definition->ring.partitions ||
-			(i > 0 && numbers[i] <= numbers[i - 1]))
-			report_malformed(
-				what, "Node \"%s\" has \"held_partitions\" that are out of range or order: %lld.",
-				change.node, (long long) numbers[i]);
-		node->spec.partitions[i] = (uint32) numbers[i];
-	}
+	if (!change->has_weight)
+		report_malformed(what, "Node \"%s\" has no member \"weight\".", chash_clip(change->node));
 }
 
 void
@@ -553,6 +554,8 @@ chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *defin
 	JsonbValue value;
 	char *name;
 	char *fingerprint;
+	ChashChange *nodes;
+	uint32 count = 0;
 
 	chash_check_name("ring", ring);
 	if (!JB_ROOT_IS_OBJECT(json))
@@ -563,11 +566,19 @@ chash_definition_from_json(Jsonb *json, const char *ring, ChashDefinition *defin
 
 	memset(definition, 0, sizeof(*definition));
 	take_settings(&settings, ring, &definition->ring);
+	nodes = palloc0_array(ChashChange, Max(JsonContainerSize(settings.nodes), 1));
 	iterator = open_container(settings.nodes);
 	while (next_element(&iterator, &value))
 	{
 		CHECK_FOR_INTERRUPTS();
-		read_node(&value, definition);
+		read_node(&value, &definition->ring, &nodes[count++]);
+	}
+	chash_definition_change(definition, nodes, count);
+	for (uint32 i = 1; i < definition->count; i++)
+	{
+		if (strcmp(definition->nodes[i - 1].name, definition->nodes[i].name) == 0)
+			report_malformed(what, "Node \"%s\" is there twice.",
+							 chash_clip(definition->nodes[i].name));
 	}
 
 	fingerprint = chash_definition_fingerprint(definition);

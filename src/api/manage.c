@@ -259,8 +259,7 @@ chash_export(PG_FUNCTION_ARGS)
 	const char *ring = ring_argument(fcinfo, 0);
 	ChashDefinition definition;
 
-	if (!chash_definition_load(chash_catalog(fcinfo->flinfo->fn_oid), ring, GetActiveSnapshot(),
-							   CHASH_NOW, &definition))
-		chash_report_unknown_ring(ring);
+	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid), ring, GetActiveSnapshot(),
+								  &definition);
 	PG_RETURN_JSONB_P(chash_definition_to_json(&definition));
 }

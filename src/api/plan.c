@@ -21,9 +21,17 @@ PG_FUNCTION_INFO_V1(chash_epoch_diff);
 PG_FUNCTION_INFO_V1(chash_ring_diff);
 PG_FUNCTION_INFO_V1(chash_rebalance_summary);
 
+/* A plan with more rows is refused: it would take over 384 MiB. */
+#define MAX_PLAN_ROWS 16777216
+
 static void
 grow_rows(ChashDiffRows *rows)
 {
+	if (rows->capacity >= MAX_PLAN_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("plan has more than %d rows", MAX_PLAN_ROWS),
+				 errhint("Compare fewer replicas, or rings with fewer points.")));
 	rows->capacity = Max(rows->capacity * 2, 64);
 	if (rows->rows == NULL)
 		rows->rows =
@@ -91,11 +99,9 @@ build_target(FunctionCallInfo fcinfo, const ChashCachedRing *cached, int argumen
 	uint32 count;
 	ChashChange *changes = chash_changes_from_json(PG_GETARG_JSONB_P(argument), &count);
 
-	if (!chash_definition_load(chash_catalog(fcinfo->flinfo->fn_oid), cached->name,
-							   GetActiveSnapshot(), CHASH_NOW, &definition))
-		chash_report_unknown_ring(cached->name);
-	for (uint32 i = 0; i < count; i++)
-		chash_definition_change(&definition, &changes[i]);
+	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid), cached->name,
+								  GetActiveSnapshot(), &definition);
+	chash_definition_change(&definition, changes, count);
 	chash_definition_assign(&definition);
 	return chash_definition_build(&definition);
 }

@@ -17,6 +17,7 @@
  */
 #include "../compat.h"
 
+#include "../store/cache.h"
 #include "../store/change.h"
 #include "../store/notify.h"
 #include "../store/values.h"
@@ -45,6 +46,7 @@ PG_FUNCTION_INFO_V1(chash_nodes_before_row);
 PG_FUNCTION_INFO_V1(chash_nodes_after_row);
 PG_FUNCTION_INFO_V1(chash_nodes_after_statement);
 PG_FUNCTION_INFO_V1(chash_history_before_row);
+PG_FUNCTION_INFO_V1(chash_after_statement);
 PG_FUNCTION_INFO_V1(chash_before_truncate);
 
 /* Checks that a trigger function was called by a trigger on one of our tables. */
@@ -240,7 +242,7 @@ update_ring(const Row *old_row, Row *new_row)
 	bool image =
 		chash_is_replica() && !same_columns(old_row, new_row, maintained, lengthof(maintained));
 
-	if (chash_change_depth > 0 || image)
+	if (chash_is_changing(text_column(old_row, RINGS_RING)) || image)
 	{
 		check_ring(new_row);
 		return;
@@ -265,8 +267,14 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 	pg_uuid_t version;
 
 	get_rows(trigger, &old_row, &new_row);
+	chash_cache_hold();
+	if (new_row.tuple == NULL)
+		return PointerGetDatum(old_row.tuple);
 	if (old_row.tuple == NULL)
+	{
 		check_ring(&new_row);
+		chash_check_epoch(text_column(&new_row, RINGS_RING), bigint_column(&new_row, RINGS_EPOCH));
+	}
 	else
 		update_ring(&old_row, &new_row);
 
@@ -300,40 +308,62 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
+/*
+ * Checks what a row of chash_nodes and one of chash_node_history have in common;
+ * ring is NULL if a replica does not have it yet.
+ */
+static void
+check_definition(Row *row, const char *name, int weight_column, int zone_column, int tokens_column,
+				 int partitions_column, const ChashRingRow *ring)
+{
+	char *zone = text_column(row, zone_column);
+	int64 weight;
+	uint32 count = 0;
+	int64 *tokens;
+	uint32 *partitions;
+
+	chash_check_name("node", name);
+	if (zone != NULL)
+		chash_check_name("zone", zone);
+	require(row, weight_column);
+	weight = chash_weight_from_numeric(DatumGetNumeric(row->values[weight_column - 1]), name);
+	set_column(row, weight_column, NumericGetDatum(chash_weight_to_numeric(weight)));
+	if (ring == NULL)
+		return;
+
+	if (!row->nulls[tokens_column - 1])
+	{
+		tokens = chash_tokens_from_array(DatumGetArrayTypeP(row->values[tokens_column - 1]),
+										 ring->hash, name, &count);
+		set_column(row, tokens_column, PointerGetDatum(chash_tokens_to_array(tokens, count)));
+	}
+	chash_check_tokens_fit(ring, name, count);
+	if (ring->placement != CHASH_TOKENS)
+		row->nulls[tokens_column - 1] = true;
+
+	count = 0;
+	partitions = NULL;
+	if (!row->nulls[partitions_column - 1])
+		partitions =
+			chash_partitions_from_array(DatumGetArrayTypeP(row->values[partitions_column - 1]),
+										&count);
+	set_column(row, partitions_column,
+			   PointerGetDatum(chash_partitions_to_array(partitions, count)));
+	if (ring->placement != CHASH_PARTITIONS)
+		row->nulls[partitions_column - 1] = true;
+}
+
 /* Checks a node by itself; ring is NULL if a replica does not have it yet. */
 static void
 check_node(Row *row, const ChashRingRow *ring)
 {
 	char *name = text_column(row, NODES_NODE);
-	char *zone = text_column(row, NODES_ZONE);
-	int64 weight;
-	uint32 token_count = 0;
-	int64 *tokens;
 
 	require(row, NODES_NODE);
-	chash_check_name("node", name);
-	if (zone != NULL)
-		chash_check_name("zone", zone);
-	require(row, NODES_WEIGHT);
-	weight = chash_weight_from_numeric(DatumGetNumeric(row->values[NODES_WEIGHT - 1]), name);
-	set_column(row, NODES_WEIGHT, NumericGetDatum(chash_weight_to_numeric(weight)));
+	check_definition(row, name, NODES_WEIGHT, NODES_ZONE, NODES_TOKENS, NODES_HELD_PARTITIONS,
+					 ring);
 	require(row, NODES_STATE);
 	(void) chash_state_is_down(text_column(row, NODES_STATE), name);
-	if (ring == NULL)
-		return;
-	if (!row->nulls[NODES_TOKENS - 1])
-	{
-		tokens = chash_tokens_from_array(DatumGetArrayTypeP(row->values[NODES_TOKENS - 1]),
-										 ring->hash, name, &token_count);
-		set_column(row, NODES_TOKENS, PointerGetDatum(chash_tokens_to_array(tokens, token_count)));
-	}
-	chash_check_tokens_fit(ring, name, token_count);
-	if (ring->placement != CHASH_TOKENS)
-		row->nulls[NODES_TOKENS - 1] = true;
-	if (ring->placement != CHASH_PARTITIONS)
-		row->nulls[NODES_HELD_PARTITIONS - 1] = true;
-	else if (row->nulls[NODES_HELD_PARTITIONS - 1])
-		set_column(row, NODES_HELD_PARTITIONS, PointerGetDatum(chash_partitions_to_array(NULL, 0)));
 }
 
 /* Handles a node to be inserted. */
@@ -384,7 +414,7 @@ update_node(const Row *old_row, Row *new_row, const ChashRingRow *ring)
 		return;
 	check_unchanged(old_row, new_row, fixed, lengthof(fixed),
 					"A node is known by its name: remove the node, and add the other.");
-	if (chash_change_depth == 0)
+	if (!chash_is_changing(ring->ring))
 		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
 						"It is maintained by chash.");
 	if (!same_columns(old_row, new_row, given, lengthof(given)))
@@ -416,6 +446,7 @@ chash_nodes_before_row(PG_FUNCTION_ARGS)
 	{
 		/* A node to be deleted, perhaps since its ring has been. */
 		SPI_finish();
+		chash_cache_hold();
 		return PointerGetDatum(trigger->tg_trigtuple);
 	}
 	if (!exists && !chash_is_replica())
@@ -427,6 +458,7 @@ chash_nodes_before_row(PG_FUNCTION_ARGS)
 	MemoryContextSwitchTo(caller);
 	result = result_row(&new_row);
 	SPI_finish();
+	chash_cache_hold();
 	return result;
 }
 
@@ -460,7 +492,7 @@ chash_nodes_after_row(PG_FUNCTION_ARGS)
 		parameters[i].value = old_row.values[columns[i] - 1];
 		parameters[i].isnull = old_row.nulls[columns[i] - 1];
 	}
-	chash_execute_own(catalog,
+	chash_execute_own(catalog, text_column(&old_row, NODES_RING),
 					  "INSERT INTO @chash_node_history (ring, node, from_epoch, to_epoch, weight,"
 					  " zone, tokens, held_partitions)"
 					  " SELECT ring, $2, $3, epoch + 1, $4, $5, $6, $7 FROM @chash_rings"
@@ -479,18 +511,21 @@ static void
 check_images(const ChashCatalog *catalog, const char *ring)
 {
 	ChashDefinition definition;
-	ChashChange removal = {.kind = CHASH_REMOVE};
+	ChashChange *removals;
 	ChashParameter parameter = chash_text_parameter(ring);
+	uint64 count;
 
 	if (!chash_ring_load_now(catalog, ring, &definition) ||
 		strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) == 0)
 		return;
-	chash_execute(catalog, "SELECT node FROM new_rows WHERE ring = $1", &parameter, 1);
-	for (uint64 i = 0; i < SPI_processed; i++)
+	count = chash_execute(catalog, "SELECT node FROM new_rows WHERE ring = $1", &parameter, 1);
+	removals = palloc0_array(ChashChange, Max(count, 1));
+	for (uint64 i = 0; i < count; i++)
 	{
-		removal.node = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
-		chash_definition_change(&definition, &removal);
+		removals[i].kind = CHASH_REMOVE;
+		removals[i].node = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
 	}
+	chash_definition_change(&definition, removals, (uint32) count);
 	if (strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -510,7 +545,8 @@ chash_nodes_after_statement(PG_FUNCTION_ARGS)
 	uint64 count;
 
 	/* Initial synchronization copies images, which are complete by themselves. */
-	if (chash_change_depth > 0 || IsLogicalWorker())
+	chash_statement_ended();
+	if (IsLogicalWorker())
 		return PointerGetDatum(NULL);
 
 	if (SPI_connect() != SPI_OK_CONNECT || SPI_register_trigger_data(trigger) < 0)
@@ -527,6 +563,8 @@ chash_nodes_after_statement(PG_FUNCTION_ARGS)
 		char *ring = SPI_getvalue(rings->vals[i], rings->tupdesc, 1);
 		bool isnull;
 
+		if (chash_is_changing(ring))
+			continue;
 		if (DatumGetBool(SPI_getbinval(rings->vals[i], rings->tupdesc, 2, &isnull)))
 			chash_ring_settle(catalog, ring);
 		else if (inserted && !chash_is_replica())
@@ -541,6 +579,26 @@ chash_nodes_after_statement(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
+/* Checks a past version of a node; ring is NULL if a replica does not have it yet. */
+static void
+check_history(Row *row, const ChashRingRow *ring)
+{
+	char *name = text_column(row, HISTORY_NODE);
+
+	require(row, HISTORY_NODE);
+	require(row, HISTORY_FROM_EPOCH);
+	require(row, HISTORY_TO_EPOCH);
+	if (bigint_column(row, HISTORY_FROM_EPOCH) < 1 ||
+		bigint_column(row, HISTORY_FROM_EPOCH) >= bigint_column(row, HISTORY_TO_EPOCH))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epochs %lld to %lld of node \"%s\" are not in order",
+						(long long) bigint_column(row, HISTORY_FROM_EPOCH),
+						(long long) bigint_column(row, HISTORY_TO_EPOCH), chash_clip(name))));
+	check_definition(row, name, HISTORY_WEIGHT, HISTORY_ZONE, HISTORY_TOKENS,
+					 HISTORY_HELD_PARTITIONS, ring);
+}
+
 Datum
 chash_history_before_row(PG_FUNCTION_ARGS)
 {
@@ -549,29 +607,51 @@ chash_history_before_row(PG_FUNCTION_ARGS)
 	Row old_row;
 	Row new_row;
 	char *name;
-	HeapTuple result;
 	ChashRingRow ring;
 	bool exists;
+	MemoryContext caller = CurrentMemoryContext;
+	Datum result = PointerGetDatum(trigger->tg_trigtuple);
 
 	get_rows(trigger, &old_row, &new_row);
-	result = new_row.tuple != NULL ? new_row.tuple : old_row.tuple;
-	if (chash_change_depth > 0)
-		return PointerGetDatum(result);
-
-	/* Rows of a dump and replicated ones make older epochs what they were. */
 	if (new_row.tuple != NULL)
 		require(&new_row, HISTORY_RING);
 	name = text_column(old_row.tuple != NULL ? &old_row : &new_row, HISTORY_RING);
+	if (chash_is_changing(name))
+	{
+		chash_cache_hold();
+		return result;
+	}
+
+	/* Rows of a dump and replicated ones make older epochs what they were. */
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	exists = chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, &ring);
-	SPI_finish();
 	if (old_row.tuple != NULL && exists && !chash_is_replica())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("recorded history of ring \"%s\" cannot be changed", name),
 				 errhint("Use chash_prune_history to shorten it.")));
-	return PointerGetDatum(result);
+	if (new_row.tuple != NULL)
+	{
+		if (!exists && !chash_is_replica())
+			chash_report_unknown_ring(name);
+		check_history(&new_row, exists ? &ring : NULL);
+		MemoryContextSwitchTo(caller);
+		result = result_row(&new_row);
+	}
+	SPI_finish();
+	chash_cache_hold();
+	return result;
+}
+
+Datum
+chash_after_statement(PG_FUNCTION_ARGS)
+{
+	const ChashCatalog *catalog;
+
+	(void) get_trigger(fcinfo, &catalog);
+	chash_statement_ended();
+	return PointerGetDatum(NULL);
 }
 
 Datum

@@ -12,6 +12,9 @@
 
 #include <string.h>
 
+/* How many nodes and rows are looked at between two looks for interrupts. */
+#define INTERRUPT_INTERVAL 65536
+
 /* One ring's side of the sweep. */
 typedef struct Side
 {
@@ -30,6 +33,7 @@ typedef struct Sweep
 	Side before;
 	Side after;
 	uint32_t replicas;
+	uint64_t work;	  /* done since the last look for interrupts */
 	uint32_t segment; /* counts from 1 */
 	size_t *open;	  /* rows that ended at the previous segment */
 	uint32_t open_count;
@@ -129,6 +133,7 @@ add_row(Sweep *sweep, int64_t lo, int64_t hi, uint32_t from, uint32_t to)
 	ChashDiffRows *rows = sweep->rows;
 	size_t row;
 
+	sweep->work += sweep->open_count;
 	for (uint32_t i = 0; i < sweep->open_count; i++)
 	{
 		row = sweep->open[i];
@@ -242,8 +247,13 @@ chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, v
 		int64_t hi = before_hi < after_hi ? before_hi : after_hi;
 		size_t *swap = sweep.open;
 
-		if (++sweep.segment % 65536 == 0 && chash_interrupt_hook != NULL)
+		sweep.segment++;
+		sweep.work += 1 + sweep.before.set_size + sweep.after.set_size;
+		if (sweep.work >= INTERRUPT_INTERVAL && chash_interrupt_hook != NULL)
+		{
 			chash_interrupt_hook();
+			sweep.work = 0;
+		}
 
 		if (replicas > 1)
 			compare_sets(&sweep, lo, hi);

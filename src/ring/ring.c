@@ -125,7 +125,6 @@ fill_nodes(const ChashSpec *spec, ChashRing *ring, ChashRingNode *nodes, char *n
 	{
 		const ChashSpecNode *node = &spec->nodes[i];
 
-		nodes[i].weight = node->weight;
 		nodes[i].point_count = (uint32_t) chash_node_point_count(spec, node);
 		nodes[i].down = node->down;
 		nodes[i].name_offset = offset;
@@ -348,6 +347,24 @@ sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *b
 		put(points, count + i, UINT64_MAX, count > 0 ? points->points[0].owner : CHASH_NO_NODE);
 }
 
+#ifndef NDEBUG
+static bool
+is_sorted(const ChashRing *ring, const Points *points, const uint32_t *buckets)
+{
+	for (uint32_t i = 1; i < ring->point_count; i++)
+	{
+		if (before(offset_of(points, i), points->points[i].owner, points, i - 1))
+			return false;
+	}
+	for (uint32_t b = 1; b <= ring->bucket_count; b++)
+	{
+		if (buckets[b] < buckets[b - 1])
+			return false;
+	}
+	return true;
+}
+#endif
+
 ChashSpecError
 chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, void *scratch_memory)
 {
@@ -387,13 +404,14 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	assert(scratch.count == point_count);
 	sort_points(ring, &scratch, &target, buckets);
 
-	for (uint32_t i = 1; i < point_count; i++)
+	assert(is_sorted(ring, &target, buckets));
+	if (spec->placement == CHASH_PARTITIONS)
 	{
-		assert(!before(offset_of(&target, i), points[i].owner, &target, i - 1));
-		assert(i >= ring->bucket_count || buckets[i] >= buckets[i - 1]);
-		if (spec->placement == CHASH_PARTITIONS &&
-			offset_of(&target, i) == offset_of(&target, i - 1))
-			return CHASH_SPEC_BAD_OWNERS;
+		for (uint32_t i = 1; i < point_count; i++)
+		{
+			if (offset_of(&target, i) == offset_of(&target, i - 1))
+				return CHASH_SPEC_BAD_OWNERS;
+		}
 	}
 	return CHASH_SPEC_OK;
 }

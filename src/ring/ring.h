@@ -49,7 +49,6 @@ typedef struct ChashPoint
 
 typedef struct ChashRingNode
 {
-	int64_t weight; /* in thousandths */
 	uint32_t point_count;
 	uint32_t zone;		  /* 0 to zone_count - 1 */
 	uint32_t name_offset; /* from the start of the names */

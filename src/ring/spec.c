@@ -53,6 +53,8 @@ chash_spec_check(const ChashSpec *spec, uint32_t *point_count)
 	{
 		uint64_t more = chash_node_point_count(spec, &spec->nodes[i]);
 
+		if (spec->nodes[i].name_length > CHASH_MAX_NAME)
+			return CHASH_SPEC_LONG_NAME;
 		if (more > CHASH_MAX_POINTS - points)
 			return CHASH_SPEC_TOO_MANY_POINTS;
 		points += more;

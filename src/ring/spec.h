@@ -62,6 +62,7 @@ typedef struct ChashSpec
 typedef enum ChashSpecError
 {
 	CHASH_SPEC_OK,
+	CHASH_SPEC_LONG_NAME,		   /* a name over CHASH_MAX_NAME */
 	CHASH_SPEC_TOO_MANY_POINTS,	   /* over CHASH_MAX_POINTS */
 	CHASH_SPEC_TOO_FEW_PARTITIONS, /* fewer than nodes with a weight */
 	CHASH_SPEC_BAD_OWNERS		   /* a partition has no owner, two, or one

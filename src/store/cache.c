@@ -16,13 +16,18 @@
  *   read under the same snapshot.
  *
  * - Further lookups under a snapshot that sees the same skip the look.  Within
- *   a transaction, two snapshots with equal xmin, xmax, numbers of running
- *   (sub)transactions and command counter see the same: of the transactions
- *   below xmax, those that run can only become fewer while xmax stays.  (Each
- *   transaction in that set at the later time was in it at the earlier one, so
- *   that equal numbers mean equal sets.)  What the transaction did itself is
- *   covered by the command counter, except when a subtransaction is rolled
- *   back, and between transactions: those events spoil the mark.
+ *   a transaction, two snapshots with the same xmin, xmax, running transactions
+ *   and command counter see the same of what others did.  (Their running
+ *   subtransactions need not be compared: one whose transaction runs in both
+ *   is invisible in both.  In recovery, where subtransactions are all there is,
+ *   numbers do: below one xmax they can only become fewer.)
+ *
+ * - What the transaction did itself is covered by the command counter, but for
+ *   two cases.  A subtransaction that is rolled back spoils the mark.  And a
+ *   statement may still be writing rows while functions that it calls look at
+ *   them, each under the same command counter: from the first BEFORE ROW
+ *   trigger to the end of the statement every lookup takes a look, and what it
+ *   builds from a stamp that it has not seen before is not kept.
  *
  * What follows from that, event by event:
  *
@@ -35,8 +40,8 @@
  * ROLLBACK, ROLLBACK TO	the old stamp is back, and with it what was built
  *							for it; what was built for the lost stamp is never
  *							asked for again
- * half-done change			has a stamp of its own, so nothing built from it
- *							can be taken for anything else
+ * half-done change			has a stamp of its own, and what is built from it is
+ *							not kept
  * two-phase commit,		nothing special: rows become visible, or not
  * hot standby, replication
  * PL/pgSQL loops			compare the snapshot at each call, whatever fn_extra
@@ -53,7 +58,7 @@
  *
  * Built rings are freed only inside chash_cache_get, never while pinned.  Names
  * of nodes, which lookups return as they are, live as long as the backend: they
- * can be in anybody's hands.  There are only as many as there have been nodes.
+ * can be in anybody's hands.  There are only as many as the backend has met nodes.
  */
 #include "cache.h"
 
@@ -67,6 +72,7 @@
 #include "utils/memutils.h"
 
 ChashSnapshotMark chash_snapshot_mark;
+TransactionId *chash_snapshot_running = NULL;
 uint64 chash_snapshot_serial = 1;
 uint64 chash_cache_generation = 1;
 uint64 chash_cache_looks = 0;
@@ -77,6 +83,12 @@ static dlist_head cached_rings = DLIST_STATIC_INIT(cached_rings);
 
 /* The count of invalidations up to which the cache has been cleaned. */
 static uint64 cleaned_at = 0;
+
+/* Room at chash_snapshot_running. */
+static uint32 running_capacity = 0;
+
+/* Are rows on their way into a table? */
+static bool holding = false;
 
 /* All node names that were ever returned, by their text. */
 static HTAB *known_names = NULL;
@@ -89,9 +101,25 @@ spoil_snapshot_mark(void)
 	chash_snapshot_serial++;
 }
 
+void
+chash_cache_hold(void)
+{
+	holding = true;
+	spoil_snapshot_mark();
+}
+
+void
+chash_cache_release(void)
+{
+	holding = false;
+	spoil_snapshot_mark();
+}
+
 static void
 transaction_ended(XactEvent event, void *argument)
 {
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		holding = false;
 	spoil_snapshot_mark();
 }
 
@@ -232,6 +260,21 @@ note_snapshot(Snapshot snapshot)
 {
 	if (chash_snapshot_same())
 		return;
+	spoil_snapshot_mark();
+	if (holding)
+		return;
+	if (snapshot->xcnt > running_capacity)
+	{
+		if (chash_snapshot_running == NULL)
+			chash_snapshot_running =
+				MemoryContextAlloc(cache_context, snapshot->xcnt * sizeof(TransactionId));
+		else
+			chash_snapshot_running =
+				repalloc(chash_snapshot_running, snapshot->xcnt * sizeof(TransactionId));
+		running_capacity = snapshot->xcnt;
+	}
+	if (snapshot->xcnt > 0)
+		memcpy(chash_snapshot_running, snapshot->xip, snapshot->xcnt * sizeof(TransactionId));
 	chash_snapshot_mark.xmin = snapshot->xmin;
 	chash_snapshot_mark.xmax = snapshot->xmax;
 	chash_snapshot_mark.xcnt = snapshot->xcnt;
@@ -239,7 +282,6 @@ note_snapshot(Snapshot snapshot)
 	chash_snapshot_mark.curcid = snapshot->curcid;
 	chash_snapshot_mark.suboverflowed = snapshot->suboverflowed;
 	chash_snapshot_mark.takenDuringRecovery = snapshot->takenDuringRecovery;
-	chash_snapshot_serial++;
 }
 
 /* Finds a cached ring; one that is confirmed, or one with that stamp. */
@@ -293,7 +335,6 @@ build(const ChashCatalog *catalog, const char *name, int64 as_of, Snapshot snaps
 	MemoryContextSwitchTo(working);
 	ring = chash_definition_build(&definition);
 	MemoryContextSwitchTo(context);
-	cached->ring = ring;
 	cached->names = palloc0_array(Datum, Max(ring->node_count, 1));
 	cached->ring = memcpy(MemoryContextAllocHuge(context, ring->size), ring, ring->size);
 	cached->size = MemoryContextMemAllocated(context, true);
@@ -331,6 +372,8 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	if (cached == NULL)
 	{
 		cached = build(catalog, name, as_of, snapshot);
+		if (holding)
+			memset(&cached->version, 0, sizeof(cached->version)); /* nobody's stamp */
 		make_room(cached);
 	}
 	else

@@ -33,7 +33,10 @@ typedef struct ChashCachedRing
 	Size size; /* bytes in all */
 } ChashCachedRing;
 
-/* What two snapshots of one transaction must have in common to see the same. */
+/*
+ * What two snapshots of one transaction must have in common to see the same;
+ * their running transactions stand beside it.
+ */
 typedef struct ChashSnapshotMark
 {
 	TransactionId xmin;
@@ -47,6 +50,7 @@ typedef struct ChashSnapshotMark
 
 /* The snapshot of the latest look at the tables, and its serial number. */
 extern ChashSnapshotMark chash_snapshot_mark;
+extern TransactionId *chash_snapshot_running;
 extern uint64 chash_snapshot_serial;
 
 /* Counts the times that cached rings were freed. */
@@ -69,6 +73,14 @@ extern void chash_cache_init(void);
  */
 extern ChashCachedRing *chash_cache_get(Oid function, const char *name, int64 as_of,
 										bool missing_ok);
+
+/*
+ * While rows of a ring are on their way into a table, between a BEFORE ROW
+ * trigger and the end of the statement, nothing that is read can be relied on
+ * for longer than a call.  Released of itself when the transaction ends.
+ */
+extern void chash_cache_hold(void);
+extern void chash_cache_release(void);
 
 /* Keeps a cached ring until the memory context is reset or deleted. */
 extern void chash_cache_pin(ChashCachedRing *cached, MemoryContext context);
@@ -96,7 +108,9 @@ chash_snapshot_same(void)
 		   snapshot->subxcnt == chash_snapshot_mark.subxcnt &&
 		   snapshot->xmin == chash_snapshot_mark.xmin &&
 		   snapshot->suboverflowed == chash_snapshot_mark.suboverflowed &&
-		   snapshot->takenDuringRecovery == chash_snapshot_mark.takenDuringRecovery;
+		   snapshot->takenDuringRecovery == chash_snapshot_mark.takenDuringRecovery &&
+		   (snapshot->xcnt == 0 || memcmp(snapshot->xip, chash_snapshot_running,
+										  snapshot->xcnt * sizeof(TransactionId)) == 0);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -16,6 +17,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 static ChashCatalog known_catalog;
 static uint64 invalidations = 0;
@@ -60,7 +62,7 @@ find_table(const char *name, Oid schema)
 const ChashCatalog *
 chash_catalog(Oid function)
 {
-	while (known_at != invalidations)
+	if (known_at != invalidations)
 	{
 		uint64 now = invalidations;
 		Oid schema = get_func_namespace(function);
@@ -87,17 +89,71 @@ chash_report_unknown_ring(const char *ring)
 void
 chash_catalog_check_columns(const ChashCatalog *catalog, Relation table)
 {
+	static const Oid rings[] = {TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, BOOLOID,
+								INT4OID, INT8OID, TEXTOID, INT8OID, UUIDOID};
+	static const Oid nodes[] = {TEXTOID,	  TEXTOID,		NUMERICOID, TEXTOID, TEXTOID,
+								INT8ARRAYOID, INT4ARRAYOID, JSONBOID,	INT8OID};
+	static const Oid history[] = {TEXTOID,	  TEXTOID, INT8OID,		 INT8OID,
+								  NUMERICOID, TEXTOID, INT8ARRAYOID, INT4ARRAYOID};
+	TupleDesc descriptor = RelationGetDescr(table);
 	Oid oid = RelationGetRelid(table);
-	int columns = oid == catalog->rings	  ? (int) RINGS_COLUMNS
-				  : oid == catalog->nodes ? (int) NODES_COLUMNS
-										  : (int) HISTORY_COLUMNS;
+	const Oid *types = oid == catalog->rings ? rings : oid == catalog->nodes ? nodes : history;
+	int columns = oid == catalog->rings	  ? (int) lengthof(rings)
+				  : oid == catalog->nodes ? (int) lengthof(nodes)
+										  : (int) lengthof(history);
+	bool right = descriptor->natts == columns;
 
-	if (RelationGetDescr(table)->natts != columns)
+	StaticAssertStmt(lengthof(rings) == RINGS_COLUMNS && lengthof(nodes) == NODES_COLUMNS &&
+						 lengthof(history) == HISTORY_COLUMNS,
+					 "columns and their types differ in number");
+	for (int i = 0; i < columns && right; i++)
+		right = !TupleDescAttr(descriptor, i)->attisdropped &&
+				TupleDescAttr(descriptor, i)->atttypid == types[i];
+	if (!right)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" does not have the columns that chash gave it",
 						RelationGetRelationName(table)),
 				 errhint("Do not alter tables of the extension; keep what you want to add in a table of your own.")));
+}
+
+static Oid
+function_owner(Oid function)
+{
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Oid owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+void
+chash_catalog_check_triggers(const ChashCatalog *catalog)
+{
+	const Oid tables[] = {catalog->rings, catalog->nodes, catalog->history};
+
+	for (int t = 0; t < (int) lengthof(tables); t++)
+	{
+		Relation table = table_open(tables[t], AccessShareLock);
+		const TriggerDesc *triggers = table->trigdesc;
+
+		for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		{
+			Oid owner = function_owner(triggers->triggers[i].tgfoid);
+
+			if (owner != table->rd_rel->relowner && !superuser_arg(owner))
+				ereport(ERROR,
+						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						 errmsg("trigger \"%s\" on table \"%s\" is not the table owner's",
+								triggers->triggers[i].tgname, RelationGetRelationName(table)),
+						 errdetail("It would run with the rights of the extension's owner."),
+						 errhint("Drop it, and grant nobody TRIGGER on tables of the extension.")));
+		}
+		table_close(table, NoLock);
+	}
 }
 
 /* Starts a scan by the first column of the table's primary key, a text. */

@@ -104,6 +104,12 @@ extern void chash_catalog_init(void);
 extern const ChashCatalog *chash_catalog(Oid function);
 
 /*
+ * Checks that nobody but the owners of the tables, and superusers, has put
+ * triggers on them: what chash writes would run those as its owner.
+ */
+extern void chash_catalog_check_triggers(const ChashCatalog *catalog);
+
+/*
  * Checks that a table has the columns that the extension's script gave it, no
  * more and no fewer.
  */

@@ -19,7 +19,8 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-int chash_change_depth = 0;
+/* The ring that chash itself is writing, or NULL. */
+static const char *changing_ring = NULL;
 
 /*
  * The latest touch of this transaction.  While nobody has looked since, the
@@ -34,9 +35,15 @@ static struct
 } latest_touch;
 
 static void
-transaction_ended(XactEvent event, void *argument)
+forget_touch(void)
 {
 	latest_touch.subtransaction = InvalidSubTransactionId;
+}
+
+static void
+transaction_ended(XactEvent event, void *argument)
+{
+	forget_touch();
 }
 
 void
@@ -82,6 +89,7 @@ chash_execute(const ChashCatalog *catalog, const char *statement, const ChashPar
 	char nulls[9];
 	int result;
 
+	chash_catalog_check_triggers(catalog);
 	initStringInfo(&sql);
 	for (const char *c = statement; *c != '\0'; c++)
 	{
@@ -104,22 +112,40 @@ chash_execute(const ChashCatalog *catalog, const char *statement, const ChashPar
 }
 
 uint64
-chash_execute_own(const ChashCatalog *catalog, const char *statement,
+chash_execute_own(const ChashCatalog *catalog, const char *ring, const char *statement,
 				  const ChashParameter *parameters, int count)
 {
+	const char *outer_ring = changing_ring;
 	uint64 processed;
 
-	chash_change_depth++;
+	changing_ring = ring;
 	PG_TRY();
 	{
 		processed = chash_execute(catalog, statement, parameters, count);
 	}
 	PG_FINALLY();
 	{
-		chash_change_depth--;
+		changing_ring = outer_ring;
 	}
 	PG_END_TRY();
+	if (changing_ring == NULL)
+		chash_cache_release();
 	return processed;
+}
+
+bool
+chash_is_changing(const char *ring)
+{
+	return changing_ring != NULL && strcmp(changing_ring, ring) == 0;
+}
+
+void
+chash_statement_ended(void)
+{
+	if (changing_ring != NULL)
+		return;
+	forget_touch();
+	chash_cache_release();
 }
 
 bool
@@ -132,8 +158,9 @@ chash_ring_touch(const ChashCatalog *catalog, const char *ring)
 		return true;
 
 	/* The trigger on chash_rings puts in the new stamp. */
-	if (chash_execute_own(catalog, "UPDATE @chash_rings SET version = version WHERE ring = $1",
-						  &parameter, 1) == 0)
+	if (chash_execute_own(catalog, ring,
+						  "UPDATE @chash_rings SET version = version WHERE ring = $1", &parameter,
+						  1) == 0)
 		return false;
 	latest_touch.subtransaction = GetCurrentSubTransactionId();
 	latest_touch.looks = chash_cache_looks;
@@ -184,7 +211,7 @@ write_partitions(const ChashCatalog *catalog, const char *ring, const ChashNode 
 																node->spec.partition_count)),
 	};
 
-	chash_execute_own(catalog,
+	chash_execute_own(catalog, ring,
 					  "UPDATE @chash_nodes SET held_partitions = $3 WHERE ring = $1 AND node = $2",
 					  parameters, 3);
 }
@@ -238,11 +265,11 @@ chash_ring_settle(const ChashCatalog *catalog, const char *ring)
 	parameters[1] = chash_text_parameter(chash_definition_fingerprint(&definition));
 	parameters[2] = chash_bigint_parameter(chash_is_replica() ? definition.ring.epoch + 1
 															  : definition.ring.history_from);
-	chash_execute_own(catalog,
+	chash_execute_own(catalog, ring,
 					  "UPDATE @chash_rings SET epoch = epoch + 1, fingerprint = $2,"
 					  " history_from = $3 WHERE ring = $1",
 					  parameters, 3);
-	latest_touch.subtransaction = InvalidSubTransactionId;
+	forget_touch();
 }
 
 /* Writes a node as the definition has it, as a new row or over its old one. */
@@ -269,13 +296,31 @@ write_node(const ChashCatalog *catalog, const ChashDefinition *definition, const
 		chash_bigint_parameter(epoch),
 	};
 
-	chash_execute(catalog, statement, parameters, epoch != 0 ? 9 : 7);
+	chash_execute_own(catalog, definition->ring.ring, statement, parameters, epoch != 0 ? 9 : 7);
 }
 
-static void
+/* Is a node of a definition the same as it was? */
+static bool
+same_node(const ChashNode *a, const ChashNode *b)
+{
+	if (a->spec.weight != b->spec.weight || a->spec.down != b->spec.down ||
+		(a->zone == NULL) != (b->zone == NULL) || (a->info == NULL) != (b->info == NULL) ||
+		a->spec.token_count != b->spec.token_count)
+		return false;
+	if (a->zone != NULL && strcmp(a->zone, b->zone) != 0)
+		return false;
+	if (a->info != NULL && compareJsonbContainers(&a->info->root, &b->info->root) != 0)
+		return false;
+	return a->spec.token_count == 0 ||
+		   memcmp(a->spec.tokens, b->spec.tokens, a->spec.token_count * sizeof(int64)) == 0;
+}
+
+/* Writes a change that has been checked, unless the node stays as it was. */
+static bool
 write_change(const ChashCatalog *catalog, const ChashDefinition *before,
 			 const ChashDefinition *after, const char *name)
 {
+	const ChashNode *old_node = chash_definition_find(before, name);
 	const ChashNode *node = chash_definition_find(after, name);
 
 	if (node == NULL)
@@ -285,51 +330,41 @@ write_change(const ChashCatalog *catalog, const ChashDefinition *before,
 			chash_text_parameter(name),
 		};
 
-		chash_execute(catalog, "DELETE FROM @chash_nodes WHERE ring = $1 AND node = $2", parameters,
-					  2);
+		chash_execute_own(catalog, after->ring.ring,
+						  "DELETE FROM @chash_nodes WHERE ring = $1 AND node = $2", parameters, 2);
+		return true;
 	}
-	else if (chash_definition_find(before, name) != NULL)
+	if (old_node == NULL)
+		write_node(catalog, after, node,
+				   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens, info)"
+				   " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+				   0);
+	else if (!same_node(old_node, node))
 		write_node(catalog, after, node,
 				   "UPDATE @chash_nodes"
 				   " SET weight = $3, zone = $4, state = $5, tokens = $6, info = $7"
 				   " WHERE ring = $1 AND node = $2",
 				   0);
 	else
-		write_node(catalog, after, node,
-				   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens, info)"
-				   " VALUES ($1, $2, $3, $4, $5, $6, $7)",
-				   0);
-}
-
-/* Writes changes that have been checked. */
-static void
-write_changes(const ChashCatalog *catalog, const ChashDefinition *before,
-			  const ChashDefinition *after, const ChashChange *changes, uint32 count)
-{
-	chash_change_depth++;
-	PG_TRY();
-	{
-		for (uint32 i = 0; i < count; i++)
-			write_change(catalog, before, after, changes[i].node);
-		chash_ring_settle(catalog, after->ring.ring);
-	}
-	PG_FINALLY();
-	{
-		chash_change_depth--;
-	}
-	PG_END_TRY();
+		return false;
+	return true;
 }
 
 int64
 chash_ring_change(const ChashCatalog *catalog, const char *ring, const ChashChange *changes,
 				  uint32 count)
 {
+	ChashParameter parameter = chash_text_parameter(ring);
 	ChashDefinition before;
 	ChashDefinition after;
 	ChashRingRow row;
 	ChashSpec spec;
+	bool written = false;
 
-	if (!chash_ring_touch(catalog, ring) || !chash_ring_load_now(catalog, ring, &before))
+	/* Lock it, but leave its stamp alone for as long as nothing has changed. */
+	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
+					  &parameter, 1) == 0 ||
+		!chash_ring_load_now(catalog, ring, &before))
 		chash_report_unknown_ring(ring);
 
 	/* Everything is checked before anything is written. */
@@ -339,13 +374,19 @@ chash_ring_change(const ChashCatalog *catalog, const char *ring, const ChashChan
 	after.capacity = Max(before.count, 1);
 	if (before.count > 0)
 		memcpy(after.nodes, before.nodes, before.count * sizeof(ChashNode));
-	for (uint32 i = 0; i < count; i++)
-		chash_definition_change(&after, &changes[i]);
+	chash_definition_change(&after, changes, count);
 	chash_definition_assign(&after);
 	chash_definition_spec(&after, &spec);
 	chash_definition_check(&after, &spec);
 
-	write_changes(catalog, &before, &after, changes, count);
+	for (uint32 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		written |= write_change(catalog, &before, &after, changes[i].node);
+	}
+	if (!written)
+		return before.ring.epoch;
+	chash_ring_settle(catalog, ring);
 	if (!chash_ring_fetch_now(catalog, ring, &row))
 		elog(ERROR, "ring \"%s\" has vanished while being changed", ring);
 	return row.epoch;
@@ -368,11 +409,11 @@ insert_ring(const ChashCatalog *catalog, const ChashRingRow *ring, const char *f
 		chash_text_parameter(fingerprint),
 	};
 
-	if (chash_execute(catalog,
-					  "INSERT INTO @chash_rings (ring, placement, hash, vnodes, partitions,"
-					  " hash_tags, replicas, epoch, fingerprint)"
-					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
-					  parameters, 9) == 0)
+	if (chash_execute_own(catalog, ring->ring,
+						  "INSERT INTO @chash_rings (ring, placement, hash, vnodes, partitions,"
+						  " hash_tags, replicas, epoch, fingerprint)"
+						  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+						  parameters, 9) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("ring \"%s\" already exists", ring->ring),
@@ -389,22 +430,16 @@ chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition)
 	chash_definition_check(definition, &spec);
 	fingerprint = chash_definition_fingerprint(definition);
 
-	chash_change_depth++;
-	PG_TRY();
+	insert_ring(catalog, &definition->ring, fingerprint);
+	for (uint32 i = 0; i < definition->count; i++)
 	{
-		insert_ring(catalog, &definition->ring, fingerprint);
-		for (uint32 i = 0; i < definition->count; i++)
-			write_node(catalog, definition, &definition->nodes[i],
-					   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens,"
-					   " info, held_partitions, epoch)"
-					   " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-					   definition->ring.epoch);
+		CHECK_FOR_INTERRUPTS();
+		write_node(catalog, definition, &definition->nodes[i],
+				   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens,"
+				   " info, held_partitions, epoch)"
+				   " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+				   definition->ring.epoch);
 	}
-	PG_FINALLY();
-	{
-		chash_change_depth--;
-	}
-	PG_END_TRY();
 	return definition->ring.epoch;
 }
 
@@ -437,10 +472,11 @@ chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 		return 0;
 	parameters[0] = chash_text_parameter(ring);
 	parameters[1] = chash_bigint_parameter(history_from);
-	chash_execute_own(catalog, "UPDATE @chash_rings SET history_from = $2 WHERE ring = $1",
+	chash_execute_own(catalog, ring, "UPDATE @chash_rings SET history_from = $2 WHERE ring = $1",
 					  parameters, 2);
-	chash_execute_own(catalog, "DELETE FROM @chash_node_history WHERE ring = $1 AND to_epoch <= $2",
+	chash_execute_own(catalog, ring,
+					  "DELETE FROM @chash_node_history WHERE ring = $1 AND to_epoch <= $2",
 					  parameters, 2);
-	latest_touch.subtransaction = InvalidSubTransactionId;
+	forget_touch();
 	return history_from - row.history_from;
 }

@@ -20,10 +20,13 @@
 #include "definition.h"
 
 /*
- * While above 0, a function or trigger of chash itself is writing: triggers
- * let pass what a user may not write, and settling is held back.
+ * Is chash itself writing the rows of this ring?  Then triggers let pass what a
+ * user may not write, and settling is held back.
  */
-extern int chash_change_depth;
+extern bool chash_is_changing(const char *ring);
+
+/* For AFTER STATEMENT triggers: all rows of a statement are there now. */
+extern void chash_statement_ended(void);
 
 extern void chash_change_init(void);
 
@@ -74,9 +77,9 @@ typedef struct ChashParameter
 extern uint64 chash_execute(const ChashCatalog *catalog, const char *statement,
 							const ChashParameter *parameters, int count);
 
-/* The same as chash's own: with chash_change_depth above 0. */
-extern uint64 chash_execute_own(const ChashCatalog *catalog, const char *statement,
-								const ChashParameter *parameters, int count);
+/* The same as chash's own writing of a ring. */
+extern uint64 chash_execute_own(const ChashCatalog *catalog, const char *ring,
+								const char *statement, const ChashParameter *parameters, int count);
 
 extern ChashParameter chash_text_parameter(const char *string);
 extern ChashParameter chash_bigint_parameter(int64 value);

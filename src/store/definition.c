@@ -11,6 +11,7 @@
 #include "values.h"
 
 #include "../ring/partitions.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -127,6 +128,13 @@ compare_nodes(const void *a, const void *b)
 	return chash_compare_names(left->name, left->name_length, right->name, right->name_length);
 }
 
+static void
+sort_nodes(ChashDefinition *definition)
+{
+	if (definition->count > 0)
+		qsort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes);
+}
+
 void
 chash_check_epoch_began(const char *ring, int64 epoch)
 {
@@ -137,8 +145,21 @@ chash_check_epoch_began(const char *ring, int64 epoch)
 				 errhint("Epochs count from 1.")));
 }
 
+void
+chash_check_epoch(const char *ring, int64 epoch)
+{
+	chash_check_epoch_began(ring, epoch);
+	if (epoch > CHASH_MAX_EPOCH)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch %lld of ring \"%s\" is too large to go on from", (long long) epoch,
+						ring),
+				 errdetail("The largest to begin with is %lld.", (long long) CHASH_MAX_EPOCH)));
+}
+
+/* Is an epoch of a ring on record? */
 static void
-check_epoch(const ChashRingRow *ring, int64 epoch)
+check_recorded(const ChashRingRow *ring, int64 epoch)
 {
 	chash_check_epoch_began(ring->ring, epoch);
 	if (epoch > ring->epoch)
@@ -167,56 +188,47 @@ chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot sn
 		return false;
 	if (as_of != CHASH_NOW)
 	{
-		check_epoch(&definition->ring, as_of);
+		check_recorded(&definition->ring, as_of);
 		chash_catalog_scan(catalog, catalog->history, ring, snapshot, read_history_row, &reader);
 	}
 	chash_catalog_scan(catalog, catalog->nodes, ring, snapshot, read_nodes_row, &reader);
-	qsort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes);
+	sort_nodes(definition);
+	for (uint32 i = 1; i < definition->count; i++)
+	{
+		if (compare_nodes(&definition->nodes[i - 1], &definition->nodes[i]) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("node \"%s\" of ring \"%s\" is on record twice for one epoch",
+							definition->nodes[i].name, ring),
+					 errhint("Restore chash_nodes and chash_node_history together.")));
+	}
 	return true;
 }
 
-/* The first node whose name is not smaller: the node itself, or its place. */
-static uint32
-find_place(const ChashDefinition *definition, const char *name, bool *found)
+void
+chash_definition_load_or_fail(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
+							  ChashDefinition *definition)
+{
+	if (!chash_definition_load(catalog, ring, snapshot, CHASH_NOW, definition))
+		chash_report_unknown_ring(ring);
+}
+
+/* Finds a node among the first `count`, which are sorted. */
+static ChashNode *
+find_node(const ChashDefinition *definition, uint32 count, const char *name)
 {
 	ChashNode wanted = {0};
-	uint32 low = 0;
-	uint32 high = definition->count;
 
+	if (count == 0)
+		return NULL;
 	wanted.spec.name = chash_to_utf8(name, strlen(name), &wanted.spec.name_length);
-	while (low < high)
-	{
-		uint32 middle = low + (high - low) / 2;
-
-		if (compare_nodes(&definition->nodes[middle], &wanted) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*found = low < definition->count && compare_nodes(&definition->nodes[low], &wanted) == 0;
-	return low;
+	return bsearch(&wanted, definition->nodes, count, sizeof(ChashNode), compare_nodes);
 }
 
 ChashNode *
 chash_definition_find(const ChashDefinition *definition, const char *name)
 {
-	bool found;
-	uint32 place = find_place(definition, name, &found);
-
-	return found ? &definition->nodes[place] : NULL;
-}
-
-static ChashNode *
-insert_node(ChashDefinition *definition, uint32 place, char *name)
-{
-	ChashNode *node = append_node(definition, name);
-	ChashNode added = *node;
-
-	node = &definition->nodes[place];
-	memmove(node + 1, node, (definition->count - 1 - place) * sizeof(ChashNode));
-	*node = added;
-	node->spec.weight = CHASH_WEIGHT_ONE;
-	return node;
+	return find_node(definition, definition->count, name);
 }
 
 void
@@ -248,33 +260,33 @@ chash_report_unknown_node(const char *ring, const char *node)
 			 errhint("Table chash_nodes lists those that it has.")));
 }
 
-void
-chash_definition_change(ChashDefinition *definition, const ChashChange *change)
+/* Makes one change, with the nodes that were there before it among the first `count`. */
+static void
+make_change(ChashDefinition *definition, uint32 count, const ChashChange *change)
 {
-	bool found;
-	uint32 place;
 	ChashNode *node;
 
 	chash_check_name("node", change->node);
-	place = find_place(definition, change->node, &found);
-	if (found && change->kind == CHASH_ADD)
+	node = find_node(definition, count, change->node);
+	if (node != NULL && change->kind == CHASH_ADD)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("ring \"%s\" already has a node \"%s\"", definition->ring.ring,
 						change->node),
 				 errhint("Change it with chash_set_node.")));
-	if (!found && (change->kind == CHASH_SET || change->kind == CHASH_REMOVE))
+	if (node == NULL && (change->kind == CHASH_SET || change->kind == CHASH_REMOVE))
 		chash_report_unknown_node(definition->ring.ring, change->node);
 
 	if (change->kind == CHASH_REMOVE)
 	{
-		definition->count--;
-		memmove(&definition->nodes[place], &definition->nodes[place + 1],
-				(definition->count - place) * sizeof(ChashNode));
+		node->removed = true;
 		return;
 	}
-
-	node = found ? &definition->nodes[place] : insert_node(definition, place, change->node);
+	if (node == NULL)
+	{
+		node = append_node(definition, change->node);
+		node->spec.weight = CHASH_WEIGHT_ONE;
+	}
 	if (change->has_weight)
 		node->spec.weight = change->weight;
 	if (change->has_zone)
@@ -293,7 +305,37 @@ chash_definition_change(ChashDefinition *definition, const ChashChange *change)
 		node->spec.tokens = change->tokens;
 		node->spec.token_count = change->token_count;
 	}
+	if (change->partitions != NULL)
+	{
+		node->spec.partitions = change->partitions;
+		node->spec.partition_count = change->partition_count;
+	}
 	chash_check_tokens_fit(&definition->ring, node->name, node->spec.token_count);
+}
+
+void
+chash_definition_change(ChashDefinition *definition, const ChashChange *changes, uint32 count)
+{
+	uint32 before = definition->count;
+	uint32 kept = 0;
+
+	/* New nodes go behind the sorted ones, and removed ones stay, until all is done. */
+	for (uint32 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		make_change(definition, before, &changes[i]);
+	}
+	for (uint32 i = 0; i < definition->count; i++)
+	{
+		if (!definition->nodes[i].removed)
+			definition->nodes[kept++] = definition->nodes[i];
+	}
+	if (definition->count > before)
+	{
+		definition->count = kept;
+		sort_nodes(definition);
+	}
+	definition->count = kept;
 }
 
 void
@@ -321,6 +363,11 @@ report_spec_error(const ChashDefinition *definition, ChashSpecError error)
 	{
 		case CHASH_SPEC_OK:
 			return;
+		case CHASH_SPEC_LONG_NAME:
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("ring \"%s\" has a node whose name is too long", ring)));
+			break;
 		case CHASH_SPEC_TOO_MANY_POINTS:
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -344,7 +391,6 @@ report_spec_error(const ChashDefinition *definition, ChashSpecError error)
 	}
 }
 
-/* Room for the partitions of a placement partitions, and for working on them. */
 void
 chash_definition_assign(ChashDefinition *definition)
 {

@@ -23,9 +23,10 @@ typedef struct ChashNode
 {
 	ChashSpecNode spec;
 	char *name;
-	char *zone;	 /* NULL: none */
-	Jsonb *info; /* NULL: none */
-	int64 epoch; /* in which the row last changed */
+	char *zone;	  /* NULL: none */
+	Jsonb *info;  /* NULL: none */
+	int64 epoch;  /* in which the row last changed */
+	bool removed; /* while changes are being made */
 } ChashNode;
 
 typedef struct ChashDefinition
@@ -60,6 +61,8 @@ typedef struct ChashChange
 	int64 *tokens; /* ascending; NULL: none */
 	uint32 token_count;
 	bool down;
+	uint32 *partitions; /* of an imported node */
+	uint32 partition_count;
 } ChashChange;
 
 /*
@@ -70,8 +73,16 @@ typedef struct ChashChange
 extern bool chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
 								  int64 as_of, ChashDefinition *definition);
 
+/* The same of a ring as it is now, with an error if there is none of that name. */
+extern void chash_definition_load_or_fail(const ChashCatalog *catalog, const char *ring,
+										  Snapshot snapshot, ChashDefinition *definition);
+
 /* Raises an error for an epoch below 1. */
 extern void chash_check_epoch_began(const char *ring, int64 epoch);
+
+/* The same for an epoch that a ring cannot be created at, lest it runs out of them. */
+#define CHASH_MAX_EPOCH (PG_INT64_MAX / 2)
+extern void chash_check_epoch(const char *ring, int64 epoch);
 
 /* Raises an error if a ring's placement needs tokens that a node lacks, or the reverse. */
 extern void chash_check_tokens_fit(const ChashRingRow *ring, const char *node, uint32 token_count);
@@ -82,8 +93,12 @@ extern void chash_report_unknown_node(const char *ring, const char *node) pg_att
 /* Finds a node by name; NULL if it is not there. */
 extern ChashNode *chash_definition_find(const ChashDefinition *definition, const char *name);
 
-/* Makes a change, or raises the error that tells what is wrong with it. */
-extern void chash_definition_change(ChashDefinition *definition, const ChashChange *change);
+/*
+ * Makes changes, each of another node, or raises the error that tells what is
+ * wrong with one.
+ */
+extern void chash_definition_change(ChashDefinition *definition, const ChashChange *changes,
+									uint32 count);
 
 /* Gives the partitions of a ring with placement partitions their owners. */
 extern void chash_definition_assign(ChashDefinition *definition);
