@@ -16,6 +16,7 @@ OBJS = \
 	src/api/manage.o \
 	src/api/plan.o \
 	src/api/result.o \
+	src/api/row.o \
 	src/api/triggers.o \
 	src/store/cache.o \
 	src/store/catalog.o \

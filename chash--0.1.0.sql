@@ -5,6 +5,10 @@
 
 -- ---------------------------------------------------------------------------
 -- Tables: the truth.  All of them go into a dump.
+--
+-- There are no foreign keys: a parallel pg_restore does not know of those
+-- between tables of an extension, and loads them in any order.  The triggers
+-- see to it that there is no node without its ring.
 -- ---------------------------------------------------------------------------
 
 CREATE TABLE chash_rings (
@@ -38,7 +42,7 @@ COMMENT ON COLUMN chash_rings.history_from IS 'Oldest epoch that chash_node_as_o
 COMMENT ON COLUMN chash_rings.version IS 'Random stamp, replaced whenever anything of the ring changes and never used twice: what caches go by. Maintained by chash.';
 
 CREATE TABLE chash_nodes (
-	ring text COLLATE "C" NOT NULL DEFAULT 'default' REFERENCES chash_rings ON DELETE CASCADE,
+	ring text COLLATE "C" NOT NULL DEFAULT 'default',
 	node text COLLATE "C" NOT NULL,
 	weight numeric(9,3) NOT NULL DEFAULT 1,
 	zone text COLLATE "C",
@@ -65,7 +69,7 @@ COMMENT ON COLUMN chash_nodes.info IS 'Whatever else the application wants to kn
 COMMENT ON COLUMN chash_nodes.epoch IS 'Epoch of the ring in which this row last changed. Maintained by chash: leave it out when inserting.';
 
 CREATE TABLE chash_node_history (
-	ring text COLLATE "C" NOT NULL REFERENCES chash_rings ON DELETE CASCADE,
+	ring text COLLATE "C" NOT NULL,
 	node text COLLATE "C" NOT NULL,
 	from_epoch bigint NOT NULL,
 	to_epoch bigint NOT NULL,
@@ -121,7 +125,7 @@ REVOKE ALL ON FUNCTION chash_rings_before_row(), chash_rings_after_row(), chash_
 	chash_after_statement(), chash_before_truncate() FROM PUBLIC;
 
 COMMENT ON FUNCTION chash_rings_before_row() IS 'Trigger: checks a row of chash_rings and gives it a new version stamp.';
-COMMENT ON FUNCTION chash_rings_after_row() IS 'Trigger: sends NOTIFY chash when the transaction commits.';
+COMMENT ON FUNCTION chash_rings_after_row() IS 'Trigger: removes what belonged to a dropped ring, and sends NOTIFY chash when the transaction commits.';
 COMMENT ON FUNCTION chash_nodes_before_row() IS 'Trigger: checks a row of chash_nodes, makes changes of one ring wait for each other, and writes the new epoch into the row.';
 COMMENT ON FUNCTION chash_nodes_after_row() IS 'Trigger: records in the history what a row of chash_nodes was like.';
 COMMENT ON FUNCTION chash_nodes_after_statement() IS 'Trigger: completes a change: owners of partitions, fingerprint, epoch.';
@@ -160,8 +164,7 @@ CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_node_history
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_truncate();
 
 -- Logical replication and session_replication_role = replica must not pass
--- them by.  Each trigger on its own, since ALL would include those of foreign
--- keys, which do not belong to a replica.
+-- them by.
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_before_row;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_after_row;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_after_statement;

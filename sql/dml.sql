@@ -94,6 +94,6 @@ SELECT ring, epoch, fingerprint = chash_fingerprint(ring) AS intact FROM chash_r
 SELECT chash_node('x');
 ROLLBACK;
 SELECT chash_node('x') IS NOT NULL AS back;
-TRUNCATE chash_rings CASCADE;
+TRUNCATE chash_rings;
 SELECT (SELECT count(*) FROM chash_rings) AS rings, (SELECT count(*) FROM chash_nodes) AS nodes, (SELECT count(*) FROM chash_node_history) AS history;
 SELECT chash_node('x');

@@ -100,6 +100,17 @@ INSERT INTO chash_node_history (ring, node, from_epoch, to_epoch, weight) VALUES
 SELECT chash_node_as_of('k', 2, 'r1');
 \set VERBOSITY default
 RESET ROLE;
+-- What is restored before its ring waits for it: no other ring takes it over.
+SELECT chash_create_ring('nowhere');
+INSERT INTO chash_rings (ring) VALUES ('nowhere');
+DELETE FROM chash_node_history WHERE ring = 'nowhere';
+INSERT INTO chash_nodes (ring, node, epoch) VALUES ('nowhere', 'n', 7), ('nowhere', 'm', 6);
+SELECT chash_node('k', 'nowhere');
+INSERT INTO chash_nodes (ring, node) VALUES ('nowhere', 'o');
+INSERT INTO chash_rings (ring, epoch, fingerprint, history_from) VALUES ('nowhere', 9, '00000000000000000000000000000000', 6);
+SELECT chash_node('k', 'nowhere') IS NOT NULL AS routed, epoch FROM chash_rings WHERE ring = 'nowhere';
+SELECT chash_remove_node('n', 'nowhere'), chash_node_as_of('k', 6, 'nowhere'), chash_node('k', 'nowhere');
+SELECT fingerprint = chash_fingerprint(ring) AS intact FROM chash_rings WHERE ring = 'nowhere';
 -- Altered tables are refused.
 BEGIN;
 ALTER TABLE chash_nodes ADD COLUMN more text;

@@ -17,6 +17,8 @@
  */
 #include "../compat.h"
 
+#include "row.h"
+
 #include "../store/cache.h"
 #include "../store/change.h"
 #include "../store/notify.h"
@@ -30,15 +32,6 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/rel.h"
-
-/* A row on its way through a trigger. */
-typedef struct Row
-{
-	TupleDesc descriptor;
-	HeapTuple tuple; /* NULL: there is none */
-	Datum values[CHASH_MAX_COLUMNS];
-	bool nulls[CHASH_MAX_COLUMNS];
-} Row;
 
 PG_FUNCTION_INFO_V1(chash_rings_before_row);
 PG_FUNCTION_INFO_V1(chash_rings_after_row);
@@ -71,114 +64,18 @@ get_trigger(FunctionCallInfo fcinfo, const ChashCatalog **catalog)
 	return trigger;
 }
 
-static void
-deform(Row *row, TupleDesc descriptor, HeapTuple tuple)
-{
-	row->descriptor = descriptor;
-	row->tuple = tuple;
-	if (tuple != NULL)
-		heap_deform_tuple(tuple, descriptor, row->values, row->nulls);
-}
-
-static void
-get_rows(TriggerData *trigger, Row *old_row, Row *new_row)
-{
-	TupleDesc descriptor = RelationGetDescr(trigger->tg_relation);
-	bool insert = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
-	bool update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
-
-	deform(old_row, descriptor, insert ? NULL : trigger->tg_trigtuple);
-	deform(new_row, descriptor,
-		   insert	? trigger->tg_trigtuple
-		   : update ? trigger->tg_newtuple
-					: NULL);
-}
-
-static bool
-same_column(const Row *a, const Row *b, int column)
-{
-	Form_pg_attribute attribute = TupleDescAttr(a->descriptor, column - 1);
-
-	if (a->nulls[column - 1] || b->nulls[column - 1])
-		return a->nulls[column - 1] && b->nulls[column - 1];
-	return datum_image_eq(a->values[column - 1], b->values[column - 1], attribute->attbyval,
-						  attribute->attlen);
-}
-
-static bool
-same_columns(const Row *a, const Row *b, const int *columns, int count)
-{
-	for (int i = 0; i < count; i++)
-	{
-		if (!same_column(a, b, columns[i]))
-			return false;
-	}
-	return true;
-}
-
-static void
-set_column(Row *row, int column, Datum value)
-{
-	row->values[column - 1] = value;
-	row->nulls[column - 1] = false;
-}
-
-static char *
-text_column(const Row *row, int column)
-{
-	return row->nulls[column - 1] ? NULL : TextDatumGetCString(row->values[column - 1]);
-}
-
-static int64
-bigint_column(const Row *row, int column)
-{
-	return DatumGetInt64(row->values[column - 1]);
-}
-
-static Datum
-result_row(Row *row)
-{
-	return PointerGetDatum(heap_form_tuple(row->descriptor, row->values, row->nulls));
-}
-
-/* Refuses a change of columns that users may not set. */
-static void
-check_unchanged(const Row *old_row, const Row *new_row, const int *columns, int count,
-				const char *hint)
-{
-	for (int i = 0; i < count; i++)
-	{
-		if (!same_column(old_row, new_row, columns[i]))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("column \"%s\" cannot be changed",
-							NameStr(TupleDescAttr(new_row->descriptor, columns[i] - 1)->attname)),
-					 errhint("%s", hint)));
-	}
-}
-
 /* ----------------------------------------------------------------
  * chash_rings
  * ----------------------------------------------------------------
  */
 
-static void
-require(const Row *row, int column)
-{
-	if (row->nulls[column - 1])
-		ereport(ERROR,
-				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("column \"%s\" cannot be null",
-						NameStr(TupleDescAttr(row->descriptor, column - 1)->attname))));
-}
-
 static char *
-fingerprint_without_nodes(const Row *row)
+fingerprint_without_nodes(const ChashRow *row)
 {
 	ChashDefinition empty = {0};
 
-	empty.ring.hash = chash_hash_by_name(text_column(row, RINGS_HASH));
-	(void) chash_placement_by_name(text_column(row, RINGS_PLACEMENT), &empty.ring.placement);
+	empty.ring.hash = chash_hash_by_name(chash_text_column(row, RINGS_HASH));
+	(void) chash_placement_by_name(chash_text_column(row, RINGS_PLACEMENT), &empty.ring.placement);
 	empty.ring.hash_tags = DatumGetBool(row->values[RINGS_HASH_TAGS - 1]);
 	if (!row->nulls[RINGS_VNODES - 1])
 		empty.ring.vnodes = DatumGetUInt32(row->values[RINGS_VNODES - 1]);
@@ -189,72 +86,76 @@ fingerprint_without_nodes(const Row *row)
 
 /* Checks a ring, and fills in what was left out. */
 static void
-check_ring(Row *row)
+check_ring(ChashRow *row)
 {
 	char *placement;
 
-	require(row, RINGS_RING);
-	chash_check_name("ring", text_column(row, RINGS_RING));
-	require(row, RINGS_PLACEMENT);
-	require(row, RINGS_HASH);
-	require(row, RINGS_HASH_TAGS);
-	require(row, RINGS_REPLICAS);
-	placement = text_column(row, RINGS_PLACEMENT);
+	chash_require(row, RINGS_RING);
+	chash_check_name("ring", chash_text_column(row, RINGS_RING));
+	chash_require(row, RINGS_PLACEMENT);
+	chash_require(row, RINGS_HASH);
+	chash_require(row, RINGS_HASH_TAGS);
+	chash_require(row, RINGS_REPLICAS);
+	placement = chash_text_column(row, RINGS_PLACEMENT);
 	if (row->nulls[RINGS_VNODES - 1] && strcmp(placement, "vnodes") == 0)
-		set_column(row, RINGS_VNODES, Int32GetDatum(CHASH_DEFAULT_VNODES));
+		chash_set_column(row, RINGS_VNODES, Int32GetDatum(CHASH_DEFAULT_VNODES));
 	if (row->nulls[RINGS_PARTITIONS - 1] && strcmp(placement, "partitions") == 0)
-		set_column(row, RINGS_PARTITIONS, Int32GetDatum(CHASH_DEFAULT_PARTITIONS));
-	chash_check_settings(placement, text_column(row, RINGS_HASH), !row->nulls[RINGS_VNODES - 1],
+		chash_set_column(row, RINGS_PARTITIONS, Int32GetDatum(CHASH_DEFAULT_PARTITIONS));
+	chash_check_settings(placement, chash_text_column(row, RINGS_HASH),
+						 !row->nulls[RINGS_VNODES - 1],
 						 DatumGetInt32(row->values[RINGS_VNODES - 1]),
 						 !row->nulls[RINGS_PARTITIONS - 1],
 						 DatumGetInt32(row->values[RINGS_PARTITIONS - 1]));
 	chash_check_replicas(DatumGetInt32(row->values[RINGS_REPLICAS - 1]));
 
 	if (row->nulls[RINGS_EPOCH - 1])
-		set_column(row, RINGS_EPOCH, Int64GetDatum(1));
-	chash_check_epoch_began(text_column(row, RINGS_RING), bigint_column(row, RINGS_EPOCH));
+		chash_set_column(row, RINGS_EPOCH, Int64GetDatum(1));
+	chash_check_epoch_began(chash_text_column(row, RINGS_RING),
+							chash_bigint_column(row, RINGS_EPOCH));
 	if (row->nulls[RINGS_FINGERPRINT - 1])
-		set_column(row, RINGS_FINGERPRINT, CStringGetTextDatum(fingerprint_without_nodes(row)));
-	if (!chash_is_fingerprint(text_column(row, RINGS_FINGERPRINT)))
+		chash_set_column(row, RINGS_FINGERPRINT,
+						 CStringGetTextDatum(fingerprint_without_nodes(row)));
+	if (!chash_is_fingerprint(chash_text_column(row, RINGS_FINGERPRINT)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("fingerprint of ring \"%s\" is not one", text_column(row, RINGS_RING)),
+				 errmsg("fingerprint of ring \"%s\" is not one", chash_text_column(row, RINGS_RING)),
 				 errhint("Leave column fingerprint out.")));
 	if (row->nulls[RINGS_HISTORY_FROM - 1])
-		set_column(row, RINGS_HISTORY_FROM, row->values[RINGS_EPOCH - 1]);
-	if (bigint_column(row, RINGS_HISTORY_FROM) < 1 ||
-		bigint_column(row, RINGS_HISTORY_FROM) > bigint_column(row, RINGS_EPOCH))
+		chash_set_column(row, RINGS_HISTORY_FROM, row->values[RINGS_EPOCH - 1]);
+	if (chash_bigint_column(row, RINGS_HISTORY_FROM) < 1 ||
+		chash_bigint_column(row, RINGS_HISTORY_FROM) > chash_bigint_column(row, RINGS_EPOCH))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("history of ring \"%s\" cannot begin with epoch %lld",
-						text_column(row, RINGS_RING),
-						(long long) bigint_column(row, RINGS_HISTORY_FROM)),
+						chash_text_column(row, RINGS_RING),
+						(long long) chash_bigint_column(row, RINGS_HISTORY_FROM)),
 				 errhint("Leave column history_from out.")));
 }
 
 /* Handles the update of a ring's row. */
 static void
-update_ring(const Row *old_row, Row *new_row)
+update_ring(const ChashRow *old_row, ChashRow *new_row)
 {
 	static const int fixed[] = {RINGS_RING,	  RINGS_PLACEMENT,	RINGS_HASH,
 								RINGS_VNODES, RINGS_PARTITIONS, RINGS_HASH_TAGS};
 	static const int maintained[] = {RINGS_EPOCH, RINGS_FINGERPRINT, RINGS_HISTORY_FROM};
-	bool image =
-		chash_is_replica() && !same_columns(old_row, new_row, maintained, lengthof(maintained));
+	bool image = chash_is_replica() &&
+				 !chash_same_columns(old_row, new_row, maintained, lengthof(maintained));
 
-	if (chash_is_changing(text_column(old_row, RINGS_RING)) || image)
+	if (chash_is_changing(chash_text_column(old_row, RINGS_RING)) || image)
 	{
 		check_ring(new_row);
 		return;
 	}
-	check_unchanged(
+	chash_check_unchanged(
 		old_row, new_row, fixed, lengthof(fixed),
 		"Settings of a ring are fixed: create another ring, and compare the two with chash_ring_diff.");
-	check_unchanged(old_row, new_row, maintained, lengthof(maintained),
-					"It is maintained by chash.");
+	chash_check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+						  "It is maintained by chash.");
 	check_ring(new_row);
-	if (!same_column(old_row, new_row, RINGS_REPLICAS))
-		set_column(new_row, RINGS_EPOCH, Int64GetDatum(bigint_column(old_row, RINGS_EPOCH) + 1));
+	if (!chash_same_column(old_row, new_row, RINGS_REPLICAS))
+		chash_set_column(new_row, RINGS_EPOCH,
+						 Int64GetDatum(chash_bigint_column(old_row, RINGS_EPOCH) + 1));
 }
 
 Datum
@@ -262,18 +163,30 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row old_row;
-	Row new_row;
+	ChashRow old_row;
+	ChashRow new_row;
+	char *name;
 	pg_uuid_t version;
 
-	get_rows(trigger, &old_row, &new_row);
+	chash_get_rows(trigger, &old_row, &new_row);
 	chash_cache_hold();
 	if (new_row.tuple == NULL)
 		return PointerGetDatum(old_row.tuple);
 	if (old_row.tuple == NULL)
 	{
+		bool image = !new_row.nulls[RINGS_EPOCH - 1];
+
 		check_ring(&new_row);
-		chash_check_epoch(text_column(&new_row, RINGS_RING), bigint_column(&new_row, RINGS_EPOCH));
+		name = chash_text_column(&new_row, RINGS_RING);
+		if (!chash_is_replica() && (!image || chash_is_changing(name)))
+		{
+			if (SPI_connect() != SPI_OK_CONNECT)
+				elog(ERROR, "SPI_connect failed");
+			chash_ring_check_new(catalog, name);
+			SPI_finish();
+		}
+		chash_check_epoch(chash_text_column(&new_row, RINGS_RING),
+						  chash_bigint_column(&new_row, RINGS_EPOCH));
 	}
 	else
 		update_ring(&old_row, &new_row);
@@ -283,8 +196,8 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random values")));
-	set_column(&new_row, RINGS_VERSION, UUIDPGetDatum(&version));
-	return result_row(&new_row);
+	chash_set_column(&new_row, RINGS_VERSION, UUIDPGetDatum(&version));
+	return chash_result_row(&new_row);
 }
 
 Datum
@@ -292,14 +205,26 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row old_row;
-	Row new_row;
+	ChashRow old_row;
+	ChashRow new_row;
 
-	get_rows(trigger, &old_row, &new_row);
+	chash_get_rows(trigger, &old_row, &new_row);
 	if (new_row.tuple == NULL)
-		chash_notify(text_column(&old_row, RINGS_RING), 0);
-	else if (old_row.tuple == NULL || !same_column(&old_row, &new_row, RINGS_EPOCH))
-		chash_notify(text_column(&new_row, RINGS_RING), bigint_column(&new_row, RINGS_EPOCH));
+	{
+		char *name = chash_text_column(&old_row, RINGS_RING);
+
+		chash_notify(name, 0);
+		if (!chash_is_replica())
+		{
+			if (SPI_connect() != SPI_OK_CONNECT)
+				elog(ERROR, "SPI_connect failed");
+			chash_ring_remove_rows(catalog, name);
+			SPI_finish();
+		}
+	}
+	else if (old_row.tuple == NULL || !chash_same_column(&old_row, &new_row, RINGS_EPOCH))
+		chash_notify(chash_text_column(&new_row, RINGS_RING),
+					 chash_bigint_column(&new_row, RINGS_EPOCH));
 	return PointerGetDatum(NULL);
 }
 
@@ -310,13 +235,13 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
 
 /*
  * Checks what a row of chash_nodes and one of chash_node_history have in common;
- * ring is NULL if a replica does not have it yet.
+ * ring is NULL if it is not there yet.
  */
 static void
-check_definition(Row *row, const char *name, int weight_column, int zone_column, int tokens_column,
-				 int partitions_column, const ChashRingRow *ring)
+check_definition(ChashRow *row, const char *name, int weight_column, int zone_column,
+				 int tokens_column, int partitions_column, const ChashRingRow *ring)
 {
-	char *zone = text_column(row, zone_column);
+	char *zone = chash_text_column(row, zone_column);
 	int64 weight;
 	uint32 count = 0;
 	int64 *tokens;
@@ -325,9 +250,9 @@ check_definition(Row *row, const char *name, int weight_column, int zone_column,
 	chash_check_name("node", name);
 	if (zone != NULL)
 		chash_check_name("zone", zone);
-	require(row, weight_column);
+	chash_require(row, weight_column);
 	weight = chash_weight_from_numeric(DatumGetNumeric(row->values[weight_column - 1]), name);
-	set_column(row, weight_column, NumericGetDatum(chash_weight_to_numeric(weight)));
+	chash_set_column(row, weight_column, NumericGetDatum(chash_weight_to_numeric(weight)));
 	if (ring == NULL)
 		return;
 
@@ -335,7 +260,7 @@ check_definition(Row *row, const char *name, int weight_column, int zone_column,
 	{
 		tokens = chash_tokens_from_array(DatumGetArrayTypeP(row->values[tokens_column - 1]),
 										 ring->hash, name, &count);
-		set_column(row, tokens_column, PointerGetDatum(chash_tokens_to_array(tokens, count)));
+		chash_set_column(row, tokens_column, PointerGetDatum(chash_tokens_to_array(tokens, count)));
 	}
 	chash_check_tokens_fit(ring, name, count);
 	if (ring->placement != CHASH_TOKENS)
@@ -347,28 +272,43 @@ check_definition(Row *row, const char *name, int weight_column, int zone_column,
 		partitions =
 			chash_partitions_from_array(DatumGetArrayTypeP(row->values[partitions_column - 1]),
 										&count);
-	set_column(row, partitions_column,
-			   PointerGetDatum(chash_partitions_to_array(partitions, count)));
+	chash_set_column(row, partitions_column,
+					 PointerGetDatum(chash_partitions_to_array(partitions, count)));
 	if (ring->placement != CHASH_PARTITIONS)
 		row->nulls[partitions_column - 1] = true;
 }
 
-/* Checks a node by itself; ring is NULL if a replica does not have it yet. */
+/* Checks a node by itself; ring is NULL if it is not there yet. */
 static void
-check_node(Row *row, const ChashRingRow *ring)
+check_node(ChashRow *row, const ChashRingRow *ring)
 {
-	char *name = text_column(row, NODES_NODE);
+	char *name = chash_text_column(row, NODES_NODE);
 
-	require(row, NODES_NODE);
+	chash_require(row, NODES_NODE);
 	check_definition(row, name, NODES_WEIGHT, NODES_ZONE, NODES_TOKENS, NODES_HELD_PARTITIONS,
 					 ring);
-	require(row, NODES_STATE);
-	(void) chash_state_is_down(text_column(row, NODES_STATE), name);
+	chash_require(row, NODES_STATE);
+	(void) chash_state_is_down(chash_text_column(row, NODES_STATE), name);
+}
+
+/*
+ * Locks the ring of a row and reads it; false if there is no such ring.  A row
+ * that is restored may come before its ring.
+ */
+static bool
+lock_ring(const ChashCatalog *catalog, const char *name, bool restored, ChashRingRow *ring)
+{
+	if (chash_ring_touch(catalog, name))
+		return chash_ring_fetch_now(catalog, name, ring);
+	if (!restored || chash_is_replica())
+		return false;
+	chash_ring_await(catalog);
+	return chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, ring);
 }
 
 /* Handles a node to be inserted. */
 static void
-insert_node(Row *row, const ChashRingRow *ring)
+insert_node(ChashRow *row, const ChashRingRow *ring)
 {
 	bool image = !row->nulls[NODES_EPOCH - 1];
 	bool partitions_given = !row->nulls[NODES_HELD_PARTITIONS - 1];
@@ -383,42 +323,42 @@ insert_node(Row *row, const ChashRingRow *ring)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("column \"held_partitions\" cannot be set"),
 					 errhint("It is maintained by chash.")));
-		set_column(row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
+		chash_set_column(row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
 	}
 	else if (!chash_is_replica())
 	{
-		chash_check_epoch_began(ring->ring, bigint_column(row, NODES_EPOCH));
-		if (bigint_column(row, NODES_EPOCH) > ring->epoch)
+		chash_check_epoch_began(ring->ring, chash_bigint_column(row, NODES_EPOCH));
+		if (chash_bigint_column(row, NODES_EPOCH) > ring->epoch)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("epoch %lld of node \"%s\" is past that of its ring, %lld",
-							(long long) bigint_column(row, NODES_EPOCH),
-							text_column(row, NODES_NODE), (long long) ring->epoch),
+							(long long) chash_bigint_column(row, NODES_EPOCH),
+							chash_text_column(row, NODES_NODE), (long long) ring->epoch),
 					 errhint("Leave column epoch out.")));
 	}
 }
 
 /* Handles a node to be updated. */
 static void
-update_node(const Row *old_row, Row *new_row, const ChashRingRow *ring)
+update_node(const ChashRow *old_row, ChashRow *new_row, const ChashRingRow *ring)
 {
 	static const int fixed[] = {NODES_RING, NODES_NODE};
 	static const int maintained[] = {NODES_HELD_PARTITIONS, NODES_EPOCH};
 	static const int given[] = {NODES_WEIGHT,		   NODES_ZONE, NODES_STATE, NODES_TOKENS,
 								NODES_HELD_PARTITIONS, NODES_INFO};
-	bool image =
-		chash_is_replica() && !same_columns(old_row, new_row, maintained, lengthof(maintained));
+	bool image = chash_is_replica() &&
+				 !chash_same_columns(old_row, new_row, maintained, lengthof(maintained));
 
 	check_node(new_row, ring);
 	if (image || ring == NULL)
 		return;
-	check_unchanged(old_row, new_row, fixed, lengthof(fixed),
-					"A node is known by its name: remove the node, and add the other.");
+	chash_check_unchanged(old_row, new_row, fixed, lengthof(fixed),
+						  "A node is known by its name: remove the node, and add the other.");
 	if (!chash_is_changing(ring->ring))
-		check_unchanged(old_row, new_row, maintained, lengthof(maintained),
-						"It is maintained by chash.");
-	if (!same_columns(old_row, new_row, given, lengthof(given)))
-		set_column(new_row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
+		chash_check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+							  "It is maintained by chash.");
+	if (!chash_same_columns(old_row, new_row, given, lengthof(given)))
+		chash_set_column(new_row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
 }
 
 Datum
@@ -426,22 +366,24 @@ chash_nodes_before_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row old_row;
-	Row new_row;
+	ChashRow old_row;
+	ChashRow new_row;
 	char *name;
 	ChashRingRow ring;
+	bool restored;
 	bool exists;
 	MemoryContext caller = CurrentMemoryContext;
 	Datum result;
 
-	get_rows(trigger, &old_row, &new_row);
+	chash_get_rows(trigger, &old_row, &new_row);
 	if (new_row.tuple != NULL)
-		require(&new_row, NODES_RING);
-	name = text_column(old_row.tuple != NULL ? &old_row : &new_row, NODES_RING);
+		chash_require(&new_row, NODES_RING);
+	name = chash_text_column(old_row.tuple != NULL ? &old_row : &new_row, NODES_RING);
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	exists = chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, &ring);
+	restored = old_row.tuple == NULL && !new_row.nulls[NODES_EPOCH - 1];
+	exists = lock_ring(catalog, name, restored, &ring);
 	if (new_row.tuple == NULL)
 	{
 		/* A node to be deleted, perhaps since its ring has been. */
@@ -449,14 +391,14 @@ chash_nodes_before_row(PG_FUNCTION_ARGS)
 		chash_cache_hold();
 		return PointerGetDatum(trigger->tg_trigtuple);
 	}
-	if (!exists && !chash_is_replica())
+	if (!exists && !restored && !chash_is_replica())
 		chash_report_unknown_ring(name);
 	if (old_row.tuple == NULL)
 		insert_node(&new_row, exists ? &ring : NULL);
 	else
 		update_node(&old_row, &new_row, exists ? &ring : NULL);
 	MemoryContextSwitchTo(caller);
-	result = result_row(&new_row);
+	result = chash_result_row(&new_row);
 	SPI_finish();
 	chash_cache_hold();
 	return result;
@@ -467,8 +409,8 @@ chash_nodes_after_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row old_row;
-	Row new_row;
+	ChashRow old_row;
+	ChashRow new_row;
 	static const int columns[] = {NODES_RING, NODES_NODE,	NODES_EPOCH,		  NODES_WEIGHT,
 								  NODES_ZONE, NODES_TOKENS, NODES_HELD_PARTITIONS};
 	ChashParameter parameters[lengthof(columns)];
@@ -476,8 +418,8 @@ chash_nodes_after_row(PG_FUNCTION_ARGS)
 	/* A replica gets its history by replication. */
 	if (chash_is_replica())
 		return PointerGetDatum(NULL);
-	get_rows(trigger, &old_row, &new_row);
-	if (new_row.tuple != NULL && same_column(&old_row, &new_row, NODES_EPOCH))
+	chash_get_rows(trigger, &old_row, &new_row);
+	if (new_row.tuple != NULL && chash_same_column(&old_row, &new_row, NODES_EPOCH))
 		return PointerGetDatum(NULL);
 
 	/*
@@ -492,7 +434,7 @@ chash_nodes_after_row(PG_FUNCTION_ARGS)
 		parameters[i].value = old_row.values[columns[i] - 1];
 		parameters[i].isnull = old_row.nulls[columns[i] - 1];
 	}
-	chash_execute_own(catalog, text_column(&old_row, NODES_RING),
+	chash_execute_own(catalog, chash_text_column(&old_row, NODES_RING),
 					  "INSERT INTO @chash_node_history (ring, node, from_epoch, to_epoch, weight,"
 					  " zone, tokens, held_partitions)"
 					  " SELECT ring, $2, $3, epoch + 1, $4, $5, $6, $7 FROM @chash_rings"
@@ -579,22 +521,22 @@ chash_nodes_after_statement(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
-/* Checks a past version of a node; ring is NULL if a replica does not have it yet. */
+/* Checks a past version of a node; ring is NULL if it is not there yet. */
 static void
-check_history(Row *row, const ChashRingRow *ring)
+check_history(ChashRow *row, const ChashRingRow *ring)
 {
-	char *name = text_column(row, HISTORY_NODE);
+	char *name = chash_text_column(row, HISTORY_NODE);
 
-	require(row, HISTORY_NODE);
-	require(row, HISTORY_FROM_EPOCH);
-	require(row, HISTORY_TO_EPOCH);
-	if (bigint_column(row, HISTORY_FROM_EPOCH) < 1 ||
-		bigint_column(row, HISTORY_FROM_EPOCH) >= bigint_column(row, HISTORY_TO_EPOCH))
+	chash_require(row, HISTORY_NODE);
+	chash_require(row, HISTORY_FROM_EPOCH);
+	chash_require(row, HISTORY_TO_EPOCH);
+	if (chash_bigint_column(row, HISTORY_FROM_EPOCH) < 1 ||
+		chash_bigint_column(row, HISTORY_FROM_EPOCH) >= chash_bigint_column(row, HISTORY_TO_EPOCH))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("epochs %lld to %lld of node \"%s\" are not in order",
-						(long long) bigint_column(row, HISTORY_FROM_EPOCH),
-						(long long) bigint_column(row, HISTORY_TO_EPOCH), chash_clip(name))));
+						(long long) chash_bigint_column(row, HISTORY_FROM_EPOCH),
+						(long long) chash_bigint_column(row, HISTORY_TO_EPOCH), chash_clip(name))));
 	check_definition(row, name, HISTORY_WEIGHT, HISTORY_ZONE, HISTORY_TOKENS,
 					 HISTORY_HELD_PARTITIONS, ring);
 }
@@ -604,18 +546,18 @@ chash_history_before_row(PG_FUNCTION_ARGS)
 {
 	const ChashCatalog *catalog;
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	Row old_row;
-	Row new_row;
+	ChashRow old_row;
+	ChashRow new_row;
 	char *name;
 	ChashRingRow ring;
 	bool exists;
 	MemoryContext caller = CurrentMemoryContext;
 	Datum result = PointerGetDatum(trigger->tg_trigtuple);
 
-	get_rows(trigger, &old_row, &new_row);
+	chash_get_rows(trigger, &old_row, &new_row);
 	if (new_row.tuple != NULL)
-		require(&new_row, HISTORY_RING);
-	name = text_column(old_row.tuple != NULL ? &old_row : &new_row, HISTORY_RING);
+		chash_require(&new_row, HISTORY_RING);
+	name = chash_text_column(old_row.tuple != NULL ? &old_row : &new_row, HISTORY_RING);
 	if (chash_is_changing(name))
 	{
 		chash_cache_hold();
@@ -625,7 +567,7 @@ chash_history_before_row(PG_FUNCTION_ARGS)
 	/* Rows of a dump and replicated ones make older epochs what they were. */
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	exists = chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, &ring);
+	exists = lock_ring(catalog, name, old_row.tuple == NULL, &ring);
 	if (old_row.tuple != NULL && exists && !chash_is_replica())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -633,11 +575,9 @@ chash_history_before_row(PG_FUNCTION_ARGS)
 				 errhint("Use chash_prune_history to shorten it.")));
 	if (new_row.tuple != NULL)
 	{
-		if (!exists && !chash_is_replica())
-			chash_report_unknown_ring(name);
 		check_history(&new_row, exists ? &ring : NULL);
 		MemoryContextSwitchTo(caller);
-		result = result_row(&new_row);
+		result = chash_result_row(&new_row);
 	}
 	SPI_finish();
 	chash_cache_hold();

@@ -16,6 +16,7 @@
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -441,6 +442,40 @@ chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition)
 				   definition->ring.epoch);
 	}
 	return definition->ring.epoch;
+}
+
+void
+chash_ring_check_new(const ChashCatalog *catalog, const char *ring)
+{
+	ChashParameter parameter = chash_text_parameter(ring);
+
+	if (chash_execute(catalog,
+					  "SELECT FROM (SELECT ring FROM @chash_nodes UNION ALL"
+					  " SELECT ring FROM @chash_node_history) rows"
+					  " WHERE ring = $1 AND NOT EXISTS (SELECT FROM @chash_rings WHERE ring = $1)"
+					  " LIMIT 1",
+					  &parameter, 1) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there are nodes of a ring \"%s\" already", ring),
+				 errdetail("They were restored without their ring."),
+				 errhint("Restore table chash_rings too, or delete them from chash_nodes and chash_node_history.")));
+}
+
+void
+chash_ring_remove_rows(const ChashCatalog *catalog, const char *ring)
+{
+	ChashParameter parameter = chash_text_parameter(ring);
+
+	chash_execute_own(catalog, ring, "DELETE FROM @chash_nodes WHERE ring = $1", &parameter, 1);
+	chash_execute_own(catalog, ring, "DELETE FROM @chash_node_history WHERE ring = $1", &parameter,
+					  1);
+}
+
+void
+chash_ring_await(const ChashCatalog *catalog)
+{
+	LockRelationOid(catalog->rings, ShareRowExclusiveLock);
 }
 
 void

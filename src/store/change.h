@@ -57,6 +57,18 @@ extern int64 chash_ring_change(const ChashCatalog *catalog, const char *ring,
 /* Creates a ring with its nodes, at the epoch that it has, and returns that. */
 extern int64 chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition);
 
+/* Raises an error if there are rows of a ring that is about to be created. */
+extern void chash_ring_check_new(const ChashCatalog *catalog, const char *ring);
+
+/* Deletes the nodes and the history of a ring that has been deleted. */
+extern void chash_ring_remove_rows(const ChashCatalog *catalog, const char *ring);
+
+/*
+ * Waits for those who are inserting rings, and keeps others from it until the
+ * end of the transaction: for nodes that are restored before their ring.
+ */
+extern void chash_ring_await(const ChashCatalog *catalog);
+
 extern void chash_ring_drop(const ChashCatalog *catalog, const char *ring);
 
 /* Forgets history; returns how many epochs were forgotten. */
