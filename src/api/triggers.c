@@ -292,17 +292,15 @@ check_node(ChashRow *row, const ChashRingRow *ring)
 }
 
 /*
- * Locks the ring of a row and reads it; false if there is no such ring.  A row
- * that is restored may come before its ring.
+ * Locks the ring of a row and reads it; false if there is no such ring.  Rows
+ * that are restored may come before their ring, and by several sessions, which
+ * must not wait for each other's rings crosswise.
  */
 static bool
 lock_ring(const ChashCatalog *catalog, const char *name, bool restored, ChashRingRow *ring)
 {
-	if (chash_ring_touch(catalog, name))
-		return chash_ring_fetch_now(catalog, name, ring);
-	if (!restored || chash_is_replica())
-		return false;
-	chash_ring_await(catalog);
+	if (restored && !chash_is_replica() && !chash_is_changing(name))
+		chash_ring_await(catalog);
 	return chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, ring);
 }
 

@@ -67,6 +67,7 @@
 
 #include "access/xact.h"
 #include "common/hashfn.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -360,7 +361,19 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	if (cached != NULL)
 		return cached;
 
+	/*
+	 * Whoever has looked keeps TRUNCATE waiting, as one who has read the tables
+	 * does; and whoever has waited for it knows of it now.
+	 */
 	chash_cache_looks++;
+	catalog = chash_catalog(function);
+	LockRelationOid(catalog->rings, AccessShareLock);
+	LockRelationOid(catalog->nodes, AccessShareLock);
+	if (as_of != CHASH_NOW)
+		LockRelationOid(catalog->history, AccessShareLock);
+	clean();
+	note_snapshot(snapshot);
+
 	catalog = chash_catalog(function);
 	if (!chash_catalog_fetch_ring(catalog, name, snapshot, &row))
 	{

@@ -11,6 +11,7 @@
 #include "access/table.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -130,28 +131,41 @@ function_owner(Oid function)
 	return owner;
 }
 
+static void
+check_triggers(Relation table)
+{
+	TriggerDesc *triggers;
+
+	if (table->trigdesc == NULL)
+		return;
+
+	/* A copy, since the lookups below can make PostgreSQL build another one. */
+	triggers = CopyTriggerDesc(table->trigdesc);
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		Oid owner = function_owner(triggers->triggers[i].tgfoid);
+
+		if (owner != table->rd_rel->relowner && !superuser_arg(owner))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("trigger \"%s\" on table \"%s\" is not the table owner's",
+							triggers->triggers[i].tgname, RelationGetRelationName(table)),
+					 errdetail("It would run with the rights of the extension's owner."),
+					 errhint("Drop it, and grant nobody TRIGGER on tables of the extension.")));
+	}
+	FreeTriggerDesc(triggers);
+}
+
 void
 chash_catalog_check_triggers(const ChashCatalog *catalog)
 {
 	const Oid tables[] = {catalog->rings, catalog->nodes, catalog->history};
 
-	for (int t = 0; t < (int) lengthof(tables); t++)
+	for (int i = 0; i < (int) lengthof(tables); i++)
 	{
-		Relation table = table_open(tables[t], AccessShareLock);
-		const TriggerDesc *triggers = table->trigdesc;
+		Relation table = table_open(tables[i], AccessShareLock);
 
-		for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		{
-			Oid owner = function_owner(triggers->triggers[i].tgfoid);
-
-			if (owner != table->rd_rel->relowner && !superuser_arg(owner))
-				ereport(ERROR,
-						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-						 errmsg("trigger \"%s\" on table \"%s\" is not the table owner's",
-								triggers->triggers[i].tgname, RelationGetRelationName(table)),
-						 errdetail("It would run with the rights of the extension's owner."),
-						 errhint("Drop it, and grant nobody TRIGGER on tables of the extension.")));
-		}
+		check_triggers(table);
 		table_close(table, NoLock);
 	}
 }

@@ -64,8 +64,8 @@ extern void chash_ring_check_new(const ChashCatalog *catalog, const char *ring);
 extern void chash_ring_remove_rows(const ChashCatalog *catalog, const char *ring);
 
 /*
- * Waits for those who are inserting rings, and keeps others from it until the
- * end of the transaction: for nodes that are restored before their ring.
+ * Waits for those who are changing rings, and keeps others from it until the
+ * end of the transaction: for rows that are restored.
  */
 extern void chash_ring_await(const ChashCatalog *catalog);
 

@@ -1,0 +1,224 @@
+# A dump that is restored elsewhere routes every key as before, at the same epochs
+# and fingerprints and with the same history, however it was made; a session that
+# has seen it half restored remembers nothing of that; and the next change makes the
+# next epoch.
+
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::RealBin;
+
+use ChashTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $server = new_server('server');
+make_rings($server);
+my $original = portrait($server);
+my $directory = PostgreSQL::Test::Utils::tempdir;
+
+# What a database is given before anything is restored: a function by which a
+# session can look at every ring at any time, without giving up at an error, and
+# which says where lookups and tables differ.
+my $watch = <<'SQL';
+CREATE SCHEMA watch;
+CREATE FUNCTION watch.rings() RETURNS text LANGUAGE plpgsql SET search_path = public, pg_catalog AS $$
+DECLARE
+	r record;
+	seen text := '';
+	by_points text;
+	by_tables text;
+BEGIN
+	IF to_regclass('chash_rings') IS NULL THEN
+		RETURN 'nothing';
+	END IF;
+	FOR r IN SELECT ring, epoch FROM chash_rings ORDER BY ring LOOP
+		BEGIN
+			SELECT string_agg(DISTINCT node, ' ' ORDER BY node), (SELECT string_agg(node, ' ' ORDER BY node) FROM chash_nodes AS n WHERE n.ring = r.ring AND weight > 0)
+			INTO by_points, by_tables FROM chash_points(r.ring);
+			IF by_points IS DISTINCT FROM by_tables THEN
+				seen := seen || format(' WRONG: %s has points of (%s), and nodes (%s)', r.ring, by_points, by_tables);
+			END IF;
+			seen := seen || format(' %s:%s', r.ring, (SELECT count(*) FROM chash_nodes AS n WHERE n.ring = r.ring));
+			PERFORM chash_node('key 1', r.ring), chash_node_as_of('key 1', r.epoch, r.ring);
+		EXCEPTION WHEN object_not_in_prerequisite_state OR data_corrupted OR invalid_parameter_value THEN
+			seen := seen || '!';
+		END;
+	END LOOP;
+	RETURN seen;
+END
+$$;
+SQL
+
+# A new database with that, and a session that watches.
+sub new_target
+{
+	my ($name, $with_extension) = @_;
+	my $session;
+
+	$server->safe_psql('postgres', "CREATE DATABASE $name TEMPLATE template0");
+	$server->safe_psql($name, $watch);
+	$server->safe_psql($name, 'CREATE EXTENSION chash') if $with_extension;
+	$session = open_session($server, $name);
+	$session->query_safe('SELECT watch.rings()');
+	return $session;
+}
+
+# What must be true of a database that has been restored.
+sub is_restored
+{
+	my ($watcher, $database, $name) = @_;
+	my $changed;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	unlike($watcher->query_safe('SELECT watch.rings()'), qr/WRONG|!.*!/, "$name: the session that watched sees every ring but the empty one");
+	is_portrait(portrait_of($watcher), $original, "$name: everything is as in the original, to that session");
+	is_portrait(portrait($server, $database), $original, "$name: and to a new one");
+
+	# A further change, by function and directly, makes the next epoch.
+	$changed = $watcher->query_safe(q{
+		SELECT ring, epoch + 1 = CASE placement
+			WHEN 'tokens' THEN chash_add_node('new', ring, tokens => '{42}')
+			ELSE chash_add_node('new', ring) END
+		FROM chash_rings ORDER BY ring});
+	is($changed, "cities|t\nempty|t\nparts|t\npruned|t\ntokens|t", "$name: a further change makes the next epoch of each ring");
+	$watcher->query_safe(q{CREATE TABLE before AS SELECT ring, epoch, fingerprint FROM chash_rings});
+	$watcher->query_safe(q{UPDATE chash_nodes SET weight = 2.5 WHERE node = 'new'});
+	is( $watcher->query_safe(q{
+			SELECT count(*) FROM chash_rings AS r JOIN before AS b USING (ring)
+			WHERE r.epoch = b.epoch + 1 AND r.fingerprint <> b.fingerprint AND r.fingerprint = chash_fingerprint(r.ring)}),
+		'5', "$name: so does a direct one");
+	is($watcher->query_safe(q{SELECT count(*) FROM chash_rings, chash_epoch_diff(ring) WHERE 'new' NOT IN (from_node, to_node)}),
+		'0', "$name: which moves nothing but to the node it is about");
+	is($watcher->query_safe(q{SELECT chash_node('key 1', ring) = chash_node_as_of('key 1', epoch, ring) FROM chash_rings WHERE ring = 'parts'}),
+		't', "$name: and lookups follow");
+	$watcher->quit;
+	return;
+}
+
+# Restores a dump in plain SQL piece by piece, a table's data or a statement at a
+# time, while another session watches, or the same one, in one transaction.
+sub restore_in_pieces
+{
+	my ($file, $watcher, $database) = @_;
+	my $restorer = $server->background_psql($database);
+	my @pieces = ('');
+	my %seen;
+
+	$restorer->query_safe('BEGIN') unless defined $watcher;
+
+	# psql refuses its own commands between \restrict and \unrestrict.
+	foreach my $line (grep { !/^\\(un)?restrict/ } split /^/, slurp_file($file))
+	{
+		push @pieces, '' if $line =~ /^(COPY|INSERT|ALTER TABLE) /;
+		$pieces[-1] .= $line;
+	}
+	foreach my $piece (@pieces)
+	{
+		$restorer->query_until(qr/^restored$/m, "$piece\n\\echo restored\n");
+		is($restorer->{stderr}, '', "$database: restoring") if $restorer->{stderr} ne '';
+		$seen{ ($watcher // $restorer)->query_safe('SELECT watch.rings()') } = 1;
+	}
+	$restorer->query_safe('COMMIT') unless defined $watcher;
+	$restorer->quit;
+	note "while it was restored: $_" foreach sort keys %seen;
+	ok((grep { !/parts:/ } keys %seen) > 0, "$database: somebody has looked before all rings were there");
+
+	# While triggers are disabled nobody is told what changes.
+	is((grep { /WRONG/ } keys %seen), 0, "$database: and always as they were") unless $database eq 'disable_triggers';
+	return;
+}
+
+# pg_dump --disable-triggers leaves the triggers enabled, but not ALWAYS.
+sub enable_triggers
+{
+	my ($watcher) = @_;
+	my $others = q{
+		FROM pg_trigger
+		WHERE tgrelid IN ('chash_rings'::regclass, 'chash_nodes'::regclass, 'chash_node_history'::regclass)
+			AND NOT tgisinternal AND tgenabled <> 'A'};
+
+	unlike($watcher->query_safe('SELECT watch.rings()'), qr/WRONG/, 'disable_triggers: all is as it should be in the end');
+	isnt($watcher->query_safe("SELECT count(*) $others"), '0', 'disable_triggers: triggers are not ENABLE ALWAYS any more');
+	$watcher->query_safe("SELECT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', tgrelid::regclass, tgname) $others \\gexec");
+	is($watcher->query_safe("SELECT count(*) $others"), '0', 'disable_triggers: until that is put right');
+	return;
+}
+
+# name, options of pg_dump, whether the extension is there before
+foreach my $way (
+	[ 'plain', [], 0 ],
+	[ 'inserts', ['--inserts'], 0 ],
+	[ 'rows_per_insert', [ '--rows-per-insert=3', '--on-conflict-do-nothing' ], 0 ],
+	[ 'data_only', ['--data-only'], 1 ],
+	[ 'data_only_inserts', [ '--data-only', '--column-inserts' ], 1 ],
+	[ 'disable_triggers', [ '--data-only', '--disable-triggers' ], 1 ])
+{
+	my ($name, $options, $with_extension) = @$way;
+	my $file = "$directory/$name.sql";
+	my $watcher = new_target($name, $with_extension);
+
+	run_program($server, 'pg_dump', @$options, '--file', $file, 'postgres');
+	restore_in_pieces($file, $watcher, $name);
+	enable_triggers($watcher) if $name eq 'disable_triggers';
+	is_restored($watcher, $name, $name);
+}
+
+# All in one transaction, which looks at what it has restored so far.
+foreach my $way ('plain', 'inserts')
+{
+	my $watcher = new_target("single_$way", 0);
+
+	restore_in_pieces("$directory/$way.sql", undef, "single_$way");
+	is_restored($watcher, "single_$way", "single transaction, $way");
+}
+
+# Two jobs side by side, with a look as often as possible.
+my $watcher = new_target('jobs', 0);
+run_program($server, 'pg_dump', '--format=custom', '--file', "$directory/custom", 'postgres');
+my ($out, $err) = ('', '');
+my $restore = IPC::Run::start(
+	[ 'pg_restore', '--host', $server->host, '--port', $server->port, '--jobs=2', '--exit-on-error', '--dbname=jobs', "$directory/custom" ],
+	'<', \undef, '>', \$out, '2>', \$err);
+my $wrong = '';
+while ($restore->pumpable)
+{
+	my $seen = $watcher->query_safe('SELECT watch.rings()');
+
+	$wrong = $seen if $seen =~ /WRONG/;
+	$restore->pump_nb;
+}
+is($wrong, '', 'jobs: the rings have been seen as they were all the time');
+if (ok($restore->finish, 'pg_restore with two jobs'))
+{
+	is_restored($watcher, 'jobs', 'two jobs');
+}
+else
+{
+	diag($err);
+	$watcher->quit;
+}
+
+# The databases need not have one encoding: keys and names are hashed as UTF-8.
+$server->safe_psql('postgres', q{CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0});
+$server->safe_psql('latin', q{
+	SET client_encoding = 'UTF8';
+	CREATE EXTENSION chash;
+	SELECT chash_create_ring();
+	SELECT chash_apply('{"Zürich": {"zone": "Süd"}, "Malmö": {}, "Évora": {}}');
+	CREATE TABLE keys AS SELECT 'clé ' || i AS key FROM generate_series(1, 100) AS i;
+	CREATE TABLE routes AS SELECT key, chash_node(key) AS node, chash_position(key) AS position FROM keys;
+	CREATE TABLE fingerprint AS SELECT chash_fingerprint() AS fingerprint;
+});
+$server->safe_psql('postgres', q{CREATE DATABASE utf ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0});
+run_program($server, 'pg_dump', '--file', "$directory/latin.sql", 'latin');
+run_program($server, 'psql', '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--file', "$directory/latin.sql", 'utf');
+is( $server->safe_psql('utf', q{
+		SELECT count(*), count(DISTINCT node), bool_and(octet_length(key) > length(key)),
+			bool_and(node = chash_node(key) AND position = chash_position(key)),
+			bool_and(fingerprint = chash_fingerprint())
+		FROM routes, fingerprint}),
+	'100|3|t|t|t', 'a database in LATIN1, restored in one in UTF8');
+
+$server->stop;
+done_testing();
