@@ -23,6 +23,23 @@
 #endif
 
 /*
+ * 18 put pg_noreturn, in front of a declaration, in the place of
+ * pg_attribute_noreturn() behind it.
+ */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
+/*
+ * 18 lets RelationGetPrimaryKeyIndex find deferrable keys too, if told so;
+ * before it never did.
+ */
+#if PG_VERSION_NUM < 180000
+#include "utils/relcache.h"
+#define RelationGetPrimaryKeyIndex(relation, deferrable_ok) RelationGetPrimaryKeyIndex(relation)
+#endif
+
+/*
  * 16 moved the varlena macros from postgres.h to varatt.h (commit d952373a9).
  */
 #if PG_VERSION_NUM >= 160000

@@ -16,8 +16,8 @@
 /* The version of the format that chash_export writes. */
 #define FORMAT 1
 
-static void report_malformed(const char *what, const char *message, ...) pg_attribute_printf(2, 3)
-	pg_attribute_noreturn();
+pg_noreturn static void report_malformed(const char *what, const char *message, ...)
+	pg_attribute_printf(2, 3);
 
 /* Raises the error for malformed JSON; `what` is "changes" or "definition". */
 static void

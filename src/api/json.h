@@ -17,7 +17,7 @@
 extern ChashChange *chash_changes_from_json(Jsonb *json, uint32 *count);
 
 /* Raises the error for pins, which this version cannot make. */
-extern void chash_report_pins(void) pg_attribute_noreturn();
+pg_noreturn extern void chash_report_pins(void);
 
 /* The whole definition of a ring, and the way back, with everything checked. */
 extern Jsonb *chash_definition_to_json(const ChashDefinition *definition);

@@ -50,11 +50,12 @@
  *							and builds its own
  * DROP EXTENSION			the tables' OIDs are found again (catalog.c)
  *
- * Relcache invalidations of the tables are needed for one thing only: TRUNCATE,
- * which no snapshot is safe from, and tables whose triggers were switched off
- * (pg_restore --disable-triggers), so that a stamp stayed while rows changed.
- * They make everything unpinned be thrown away at the next look, not at once:
- * their callback may run at any moment, also while a ring is being built.
+ * Relcache invalidations of the tables are needed for two things only: TRUNCATE,
+ * which no snapshot is safe from, and tables whose triggers are switched off
+ * (pg_restore --disable-triggers), so that a stamp stays while rows change;
+ * what is built meanwhile is not kept.  They make everything unpinned be thrown
+ * away at the next look, not at once: their callback may run at any moment, also
+ * while a ring is being built.
  *
  * Built rings are freed only inside chash_cache_get, never while pinned.  Names
  * of nodes, which lookups return as they are, live as long as the backend: they
@@ -385,7 +386,7 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	if (cached == NULL)
 	{
 		cached = build(catalog, name, as_of, snapshot);
-		if (holding)
+		if (holding || !chash_catalog_triggers_enabled(catalog))
 			memset(&cached->version, 0, sizeof(cached->version)); /* nobody's stamp */
 		make_room(cached);
 	}

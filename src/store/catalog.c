@@ -170,6 +170,24 @@ chash_catalog_check_triggers(const ChashCatalog *catalog)
 	}
 }
 
+bool
+chash_catalog_triggers_enabled(const ChashCatalog *catalog)
+{
+	const Oid tables[] = {catalog->rings, catalog->nodes, catalog->history};
+	bool enabled = true;
+
+	for (int t = 0; t < (int) lengthof(tables); t++)
+	{
+		Relation table = table_open(tables[t], AccessShareLock);
+		const TriggerDesc *triggers = table->trigdesc;
+
+		for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+			enabled &= triggers->triggers[i].tgenabled != TRIGGER_DISABLED;
+		table_close(table, NoLock);
+	}
+	return enabled;
+}
+
 /* Starts a scan by the first column of the table's primary key, a text. */
 static SysScanDesc
 begin_scan(Relation table, const char *ring, Snapshot snapshot)
@@ -177,7 +195,8 @@ begin_scan(Relation table, const char *ring, Snapshot snapshot)
 	ScanKeyData key;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(ring));
-	return systable_beginscan(table, RelationGetPrimaryKeyIndex(table), true, snapshot, 1, &key);
+	return systable_beginscan(table, RelationGetPrimaryKeyIndex(table, false), true, snapshot, 1,
+							  &key);
 }
 
 bool

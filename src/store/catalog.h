@@ -109,6 +109,9 @@ extern const ChashCatalog *chash_catalog(Oid function);
  */
 extern void chash_catalog_check_triggers(const ChashCatalog *catalog);
 
+/* Are all triggers on the tables enabled? */
+extern bool chash_catalog_triggers_enabled(const ChashCatalog *catalog);
+
 /*
  * Checks that a table has the columns that the extension's script gave it, no
  * more and no fewer.
@@ -133,6 +136,6 @@ extern void chash_catalog_scan(const ChashCatalog *catalog, Oid table, const cha
 							   Snapshot snapshot, ChashRowCallback callback, void *argument);
 
 /* The error for a ring that is not there. */
-extern void chash_report_unknown_ring(const char *ring) pg_attribute_noreturn();
+pg_noreturn extern void chash_report_unknown_ring(const char *ring);
 
 #endif

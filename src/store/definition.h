@@ -88,7 +88,7 @@ extern void chash_check_epoch(const char *ring, int64 epoch);
 extern void chash_check_tokens_fit(const ChashRingRow *ring, const char *node, uint32 token_count);
 
 /* The error for a node that is not there. */
-extern void chash_report_unknown_node(const char *ring, const char *node) pg_attribute_noreturn();
+pg_noreturn extern void chash_report_unknown_node(const char *ring, const char *node);
 
 /* Finds a node by name; NULL if it is not there. */
 extern ChashNode *chash_definition_find(const ChashDefinition *definition, const char *name);
