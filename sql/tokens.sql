@@ -4,6 +4,11 @@ SELECT chash_add_node('A', 't', tokens => '{20}'), chash_add_node('B', 't', toke
 SELECT p, chash_node_at(p, 't') FROM unnest('{35,90,50,51,20,21,80,81,-9223372036854775808,9223372036854775807}'::bigint[]) p;
 SELECT lo, hi, from_node, to_node FROM chash_rebalance_plan('t', '{"D": {"tokens": [40]}}');
 SELECT lo, hi, from_node, to_node FROM chash_rebalance_plan('t', '{"B": null}');
+-- The two one after the other.
+SELECT chash_copy_ring('t', 't2'), chash_add_node('D', 't2', tokens => '{40}');
+SELECT lo, hi, from_node, to_node FROM chash_epoch_diff('t2');
+SELECT lo, hi, from_node, to_node FROM chash_rebalance_plan('t2', '{"B": null}');
+SELECT chash_node_at(40, 't2'), chash_node_at(41, 't2'), chash_drop_ring('t2');
 SELECT * FROM chash_ranges('t');
 SELECT lo, hi FROM chash_ranges('t', 'A');
 -- Two nodes at one position: the smaller name owns it, the other keeps its point.
