@@ -39,6 +39,36 @@ ROLLBACK TO s;
 SELECT looked();
 COMMIT;
 SELECT looked();
+-- A cursor that was opened while rows were on their way, and read after they
+-- are gone again.
+CREATE FUNCTION open_cursor(i int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor := 'c1';
+BEGIN
+	IF i = 1 THEN
+		OPEN c FOR SELECT count(DISTINCT chash_node(k, 'r1')) FROM generate_series(1, 1000) k;
+	END IF;
+	RETURN 'n' || i;
+END $$;
+BEGIN;
+SAVEPOINT s;
+INSERT INTO chash_nodes (ring, node) SELECT 'r1', open_cursor(i) FROM generate_series(1, 3) i;
+FETCH ALL FROM c1;
+ROLLBACK TO s;
+SELECT looked();
+COMMIT;
+SELECT looked();
+-- An error that is caught half-way does not keep later lookups from being cached.
+BEGIN;
+DO $$
+BEGIN
+	INSERT INTO chash_nodes (ring, node) VALUES ('r1', 'a');
+EXCEPTION WHEN unique_violation THEN
+	RAISE NOTICE 'caught';
+END $$;
+SELECT count(DISTINCT chash_node(k, 'r1')) FROM generate_series(1, 1000) k;
+SELECT count(*) <= 4 AS few FROM pg_backend_memory_contexts WHERE name = 'chash ring';
+COMMIT;
 -- A trigger of the owner's that looks while rows are on their way.
 CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -87,6 +117,12 @@ INSERT INTO chash_nodes (ring, node) VALUES ('r1', 'x');
 RESET ROLE;
 SELECT chash_add_node('x', 'r1');
 DROP FUNCTION intrude CASCADE;
+-- Nor does anybody know whose a WHEN clause is.
+SET ROLE regress_chash_intruder;
+CREATE TRIGGER intrude BEFORE UPDATE ON chash_rings FOR EACH ROW WHEN (pg_catalog.length(NEW.ring) > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+RESET ROLE;
+SELECT chash_add_node('x', 'r1');
+DROP TRIGGER intrude ON chash_rings;
 SELECT chash_add_node('x', 'r1');
 -- Rows of history are checked like others.
 SET ROLE regress_chash_intruder;
@@ -102,6 +138,7 @@ SELECT chash_node_as_of('k', 2, 'r1');
 RESET ROLE;
 -- What is restored before its ring waits for it: no other ring takes it over.
 SELECT chash_create_ring('nowhere');
+UPDATE chash_node_history SET ring = 'r1' WHERE ring = 'nowhere';
 INSERT INTO chash_rings (ring) VALUES ('nowhere');
 DELETE FROM chash_node_history WHERE ring = 'nowhere';
 INSERT INTO chash_nodes (ring, node, epoch) VALUES ('nowhere', 'n', 7), ('nowhere', 'm', 6);
@@ -122,7 +159,7 @@ SELECT chash_node_as_of('k', 3, 'r1');
 ROLLBACK;
 -- Epochs that a ring could not go on from.
 INSERT INTO chash_rings (ring, epoch) VALUES ('late', 9223372036854775807);
-DROP FUNCTION looked, look, mirror;
+DROP FUNCTION looked, look, mirror, open_cursor;
 SELECT count(chash_drop_ring(ring)) FROM chash_rings;
 REVOKE CREATE ON SCHEMA public FROM regress_chash_intruder;
 REVOKE ALL ON chash_rings, chash_nodes, chash_node_history FROM regress_chash_intruder;

@@ -179,12 +179,7 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 		check_ring(&new_row);
 		name = chash_text_column(&new_row, RINGS_RING);
 		if (!chash_is_replica() && (!image || chash_is_changing(name)))
-		{
-			if (SPI_connect() != SPI_OK_CONNECT)
-				elog(ERROR, "SPI_connect failed");
 			chash_ring_check_new(catalog, name);
-			SPI_finish();
-		}
 		chash_check_epoch(chash_text_column(&new_row, RINGS_RING),
 						  chash_bigint_column(&new_row, RINGS_EPOCH));
 	}
@@ -299,9 +294,14 @@ check_node(ChashRow *row, const ChashRingRow *ring)
 static bool
 lock_ring(const ChashCatalog *catalog, const char *name, bool restored, ChashRingRow *ring)
 {
-	if (restored && !chash_is_replica() && !chash_is_changing(name))
+	if (!chash_is_changing(name) && restored &&
+		(!chash_is_replica() || !chash_ring_fetch_now(catalog, name, ring)))
 		chash_ring_await(catalog);
-	return chash_ring_touch(catalog, name) && chash_ring_fetch_now(catalog, name, ring);
+	if (chash_ring_touch(catalog, name))
+		return chash_ring_fetch_now(catalog, name, ring);
+	if (!chash_is_changing(name) && restored)
+		chash_ring_check_absent(catalog, name);
+	return false;
 }
 
 /* Handles a node to be inserted. */
@@ -381,6 +381,9 @@ chash_nodes_before_row(PG_FUNCTION_ARGS)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	restored = old_row.tuple == NULL && !new_row.nulls[NODES_EPOCH - 1];
+	if (new_row.tuple == NULL && !chash_is_replica() && !chash_is_changing(name) &&
+		!chash_ring_fetch_now(catalog, name, &ring))
+		restored = true; /* what is deleted was never followed by its ring */
 	exists = lock_ring(catalog, name, restored, &ring);
 	if (new_row.tuple == NULL)
 	{
@@ -565,8 +568,9 @@ chash_history_before_row(PG_FUNCTION_ARGS)
 	/* Rows of a dump and replicated ones make older epochs what they were. */
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	exists = lock_ring(catalog, name, old_row.tuple == NULL, &ring);
-	if (old_row.tuple != NULL && exists && !chash_is_replica())
+	exists = lock_ring(catalog, name,
+					   old_row.tuple == NULL || !chash_ring_fetch_now(catalog, name, &ring), &ring);
+	if (old_row.tuple != NULL && (exists || new_row.tuple != NULL) && !chash_is_replica())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("recorded history of ring \"%s\" cannot be changed", name),

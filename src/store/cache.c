@@ -27,7 +27,8 @@
  *   statement may still be writing rows while functions that it calls look at
  *   them, each under the same command counter: from the first BEFORE ROW
  *   trigger to the end of the statement every lookup takes a look, and what it
- *   builds from a stamp that it has not seen before is not kept.
+ *   builds from a stamp that it has not seen before is not kept.  Nor is what is
+ *   built later under a snapshot that was taken meanwhile (by a cursor).
  *
  * What follows from that, event by event:
  *
@@ -89,8 +90,15 @@ static uint64 cleaned_at = 0;
 /* Room at chash_snapshot_running. */
 static uint32 running_capacity = 0;
 
-/* Are rows on their way into a table? */
+/* Are rows on their way into a table, and since which subtransaction level? */
 static bool holding = false;
+static int holding_level = 0;
+
+/*
+ * Snapshots of this transaction up to that command may have been taken while
+ * rows were on their way; 0: none.
+ */
+static CommandId noisy_until = 0;
 
 /* All node names that were ever returned, by their text. */
 static HTAB *known_names = NULL;
@@ -106,6 +114,10 @@ spoil_snapshot_mark(void)
 void
 chash_cache_hold(void)
 {
+	int level = GetCurrentTransactionNestLevel();
+
+	if (!holding || level < holding_level)
+		holding_level = level;
 	holding = true;
 	spoil_snapshot_mark();
 }
@@ -114,6 +126,9 @@ void
 chash_cache_release(void)
 {
 	holding = false;
+
+	/* Using the command counter up makes the snapshots from now on differ. */
+	noisy_until = GetCurrentCommandId(true);
 	spoil_snapshot_mark();
 }
 
@@ -121,7 +136,10 @@ static void
 transaction_ended(XactEvent event, void *argument)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+	{
 		holding = false;
+		noisy_until = 0;
+	}
 	spoil_snapshot_mark();
 }
 
@@ -129,8 +147,17 @@ static void
 subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTransactionId parent,
 					 void *argument)
 {
+	int level = GetCurrentTransactionNestLevel();
+
 	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		/* The statement that was writing has failed, unless it is an outer one. */
+		if (holding_level >= level)
+			holding = false;
 		spoil_snapshot_mark();
+	}
+	else if (event == SUBXACT_EVENT_COMMIT_SUB && holding_level >= level)
+		holding_level = level - 1;
 }
 
 static uint32
@@ -229,21 +256,24 @@ make_room(const ChashCachedRing *latest)
 {
 	dlist_mutable_iter iter;
 	pg_uuid_t kept = latest->version;
+	const pg_uuid_t nobody = {{0}};
 	bool one_kept = false;
 	Size size = 0;
 
 	dlist_foreach_modify(iter, &cached_rings)
 	{
 		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
-		bool useless = false;
+		bool useless = memcmp(&cached->version, &nobody, sizeof(pg_uuid_t)) == 0;
 
 		if (strcmp(cached->name, latest->name) == 0 &&
 			memcmp(&cached->version, &latest->version, sizeof(pg_uuid_t)) != 0)
 		{
-			useless = one_kept && memcmp(&cached->version, &kept, sizeof(pg_uuid_t)) != 0;
-			if (!one_kept)
+			useless |= one_kept && memcmp(&cached->version, &kept, sizeof(pg_uuid_t)) != 0;
+			if (!one_kept && !useless)
+			{
 				kept = cached->version;
-			one_kept = true;
+				one_kept = true;
+			}
 		}
 		size += cached->size;
 		if (cached == latest || cached->pins > 0)
@@ -386,7 +416,8 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	if (cached == NULL)
 	{
 		cached = build(catalog, name, as_of, snapshot);
-		if (holding || !chash_catalog_triggers_enabled(catalog))
+		if (holding || (noisy_until != 0 && snapshot->curcid <= noisy_until) ||
+			!chash_catalog_triggers_enabled(catalog))
 			memset(&cached->version, 0, sizeof(cached->version)); /* nobody's stamp */
 		make_room(cached);
 	}

@@ -145,10 +145,12 @@ check_triggers(Relation table)
 	{
 		Oid owner = function_owner(triggers->triggers[i].tgfoid);
 
-		if (owner != table->rd_rel->relowner && !superuser_arg(owner))
+		/* Nobody knows whose a WHEN clause is. */
+		if (triggers->triggers[i].tgqual != NULL ||
+			(owner != table->rd_rel->relowner && !superuser_arg(owner)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("trigger \"%s\" on table \"%s\" is not the table owner's",
+					 errmsg("trigger \"%s\" on table \"%s\" is not the table owner's, or has a WHEN clause",
 							triggers->triggers[i].tgname, RelationGetRelationName(table)),
 					 errdetail("It would run with the rights of the extension's owner."),
 					 errhint("Drop it, and grant nobody TRIGGER on tables of the extension.")));
@@ -163,7 +165,8 @@ chash_catalog_check_triggers(const ChashCatalog *catalog)
 
 	for (int i = 0; i < (int) lengthof(tables); i++)
 	{
-		Relation table = table_open(tables[i], AccessShareLock);
+		/* As a writer does, which CREATE TRIGGER has to wait for. */
+		Relation table = table_open(tables[i], RowExclusiveLock);
 
 		check_triggers(table);
 		table_close(table, NoLock);
@@ -182,7 +185,8 @@ chash_catalog_triggers_enabled(const ChashCatalog *catalog)
 		const TriggerDesc *triggers = table->trigdesc;
 
 		for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-			enabled &= triggers->triggers[i].tgenabled != TRIGGER_DISABLED;
+			enabled &= triggers->triggers[i].tgenabled != TRIGGER_DISABLED ||
+					   strncmp(triggers->triggers[i].tgname, "chash_", 6) != 0;
 		table_close(table, NoLock);
 	}
 	return enabled;

@@ -105,11 +105,12 @@ extern const ChashCatalog *chash_catalog(Oid function);
 
 /*
  * Checks that nobody but the owners of the tables, and superusers, has put
- * triggers on them: what chash writes would run those as its owner.
+ * triggers on them: what chash writes would run those as its owner.  Locks the
+ * tables as their writers do.
  */
 extern void chash_catalog_check_triggers(const ChashCatalog *catalog);
 
-/* Are all triggers on the tables enabled? */
+/* Are all of chash's triggers on the tables enabled? */
 extern bool chash_catalog_triggers_enabled(const ChashCatalog *catalog);
 
 /*

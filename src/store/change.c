@@ -445,16 +445,41 @@ chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition)
 }
 
 void
+chash_ring_check_absent(const ChashCatalog *catalog, const char *ring)
+{
+	ChashRingRow row;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	if (chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), &row))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("ring \"%s\" has been created since the transaction began", ring),
+				 errhint("Repeat the transaction.")));
+	PopActiveSnapshot();
+}
+
+static void
+note_row(Datum *values, bool *nulls, void *found)
+{
+	*(bool *) found = true;
+}
+
+void
 chash_ring_check_new(const ChashCatalog *catalog, const char *ring)
 {
-	ChashParameter parameter = chash_text_parameter(ring);
+	ChashRingRow row;
+	bool found = false;
 
-	if (chash_execute(catalog,
-					  "SELECT FROM (SELECT ring FROM @chash_nodes UNION ALL"
-					  " SELECT ring FROM @chash_node_history) rows"
-					  " WHERE ring = $1 AND NOT EXISTS (SELECT FROM @chash_rings WHERE ring = $1)"
-					  " LIMIT 1",
-					  &parameter, 1) > 0)
+	/* As of now, even where the transaction's snapshot is older. */
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	if (!chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), &row))
+	{
+		chash_catalog_scan(catalog, catalog->nodes, ring, GetActiveSnapshot(), note_row, &found);
+		chash_catalog_scan(catalog, catalog->history, ring, GetActiveSnapshot(), note_row, &found);
+	}
+	PopActiveSnapshot();
+	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("there are nodes of a ring \"%s\" already", ring),

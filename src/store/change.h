@@ -57,6 +57,12 @@ extern int64 chash_ring_change(const ChashCatalog *catalog, const char *ring,
 /* Creates a ring with its nodes, at the epoch that it has, and returns that. */
 extern int64 chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition);
 
+/*
+ * Raises a serialization failure if there is a ring after all that only this
+ * transaction's snapshot does not see.  To be called after chash_ring_await.
+ */
+extern void chash_ring_check_absent(const ChashCatalog *catalog, const char *ring);
+
 /* Raises an error if there are rows of a ring that is about to be created. */
 extern void chash_ring_check_new(const ChashCatalog *catalog, const char *ring);
 
