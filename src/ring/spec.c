@@ -170,6 +170,8 @@ chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT
 			XXH3_128bits_update(&state, "tokens", 6);
 			for (uint32_t k = 0; k < node->token_count; k++)
 			{
+				if (k % 65536 == 65535 && chash_interrupt_hook != NULL)
+					chash_interrupt_hook();
 				snprintf(line, sizeof(line), "\t%" PRId64, node->tokens[k]);
 				XXH3_128bits_update(&state, line, strlen(line));
 			}

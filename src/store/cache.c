@@ -362,7 +362,7 @@ build(const ChashCatalog *catalog, const char *name, int64 as_of, Snapshot snaps
 	cached->hash = definition.ring.hash;
 	cached->hash_tags = definition.ring.hash_tags;
 	cached->replicas = definition.ring.replicas;
-	cached->epoch = as_of != 0 ? as_of : definition.ring.epoch;
+	cached->epoch = as_of != CHASH_NOW ? as_of : definition.ring.epoch;
 
 	MemoryContextSwitchTo(working);
 	ring = chash_definition_build(&definition);

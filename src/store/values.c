@@ -152,6 +152,11 @@ compare_uint32(const void *a, const void *b)
 void
 chash_check_tokens(int64 *tokens, uint32 count, const ChashHash *hash, const char *node)
 {
+	/* Before they are sorted, which nobody can interrupt. */
+	if (count > CHASH_MAX_POINTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("node \"%s\" has more than %d tokens", node, CHASH_MAX_POINTS)));
 	qsort(tokens, count, sizeof(int64), compare_int64);
 	for (uint32 i = 0; i < count; i++)
 	{
@@ -208,6 +213,10 @@ chash_partitions_from_array(ArrayType *array, uint32 *count)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("held_partitions have more than one dimension, or a null among them")));
 	*count = (uint32) ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	if (*count > CHASH_MAX_PARTITIONS)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("held_partitions are more than there can be, %d", CHASH_MAX_PARTITIONS)));
 	partitions = palloc_array(uint32, Max(*count, 1));
 	memcpy(partitions, ARR_DATA_PTR(array), *count * sizeof(uint32));
 	qsort(partitions, *count, sizeof(uint32), compare_uint32);
