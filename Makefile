@@ -4,9 +4,10 @@
 #	make installcheck			tests against a running server that has it
 
 EXTENSION = chash
-EXTVERSION = 0.1.0
+EXTVERSION = 0.2.0
 MODULE_big = chash
-DATA = chash--$(EXTVERSION).sql
+# The first version as it was, and what each later one changes.
+DATA = $(sort $(wildcard chash--*.sql))
 
 OBJS = \
 	src/chash.o \
@@ -14,6 +15,7 @@ OBJS = \
 	src/api/json.o \
 	src/api/lookup.o \
 	src/api/manage.o \
+	src/api/monitor.o \
 	src/api/plan.o \
 	src/api/result.o \
 	src/api/row.o \
@@ -22,7 +24,10 @@ OBJS = \
 	src/store/catalog.o \
 	src/store/change.o \
 	src/store/definition.o \
+	src/store/names.o \
 	src/store/notify.o \
+	src/store/segment.o \
+	src/store/shared.o \
 	src/store/values.o \
 	src/ring/diff.o \
 	src/ring/hash.o \

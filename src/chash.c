@@ -8,7 +8,10 @@
 #include "store/cache.h"
 #include "store/catalog.h"
 #include "store/change.h"
+#include "store/names.h"
 #include "store/notify.h"
+#include "store/segment.h"
+#include "store/shared.h"
 
 #include <limits.h>
 
@@ -34,11 +37,13 @@ _PG_init(void)
 							"The ring in use is kept even if it is larger.",
 							&chash_local_cache_size, 65536, 0, MAX_KILOBYTES, PGC_USERSET,
 							GUC_UNIT_KB, NULL, NULL, NULL);
+	chash_segment_init(chash_shared_format, chash_shared_init);
 	MarkGUCPrefixReserved("chash");
 
 	chash_interrupt_hook = check_for_interrupts;
 	chash_catalog_init();
 	chash_cache_init();
+	chash_lasting_names_init();
 	chash_change_init();
 	chash_notify_init();
 }

@@ -17,7 +17,7 @@
  * name and version (commit 9324c8c58).
  */
 #if PG_VERSION_NUM >= 180000
-#define CHASH_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "chash", .version = "0.1.0")
+#define CHASH_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "chash", .version = "0.2.0")
 #else
 #define CHASH_MODULE_MAGIC PG_MODULE_MAGIC
 #endif
@@ -37,6 +37,16 @@
 #if PG_VERSION_NUM < 180000
 #include "utils/relcache.h"
 #define RelationGetPrimaryKeyIndex(relation, deferrable_ok) RelationGetPrimaryKeyIndex(relation)
+#endif
+
+/*
+ * 17 brought a registry of dynamic shared memory (commit 8b2bcf3f2), so that
+ * shared memory can be had without preloading.
+ */
+#if PG_VERSION_NUM >= 170000
+#define CHASH_HAVE_DSM_REGISTRY 1
+#else
+#define CHASH_HAVE_DSM_REGISTRY 0
 #endif
 
 /*

@@ -51,28 +51,38 @@
  *							and builds its own
  * DROP EXTENSION			the tables' OIDs are found again (catalog.c)
  *
- * Relcache invalidations of the tables are needed for two things only: TRUNCATE,
- * which no snapshot is safe from, and tables whose triggers are switched off
- * (pg_restore --disable-triggers), so that a stamp stays while rows change;
- * what is built meanwhile is not kept.  They make everything unpinned be thrown
- * away at the next look, not at once: their callback may run at any moment, also
- * while a ring is being built.
+ * What no stamp tells of is TRUNCATE, which no snapshot is safe from, and what
+ * somebody does to rows while the triggers are disabled.  Either begins a new era
+ * (see catalog.h): rings are kept by name, stamp and era, and where the stamps
+ * cannot be relied on nothing is kept.  PostgreSQL's relcache invalidations say
+ * when to look for a new era; their callback may run at any moment, also while a
+ * ring is being built, and only counts.
  *
- * Built rings are freed only inside chash_cache_get, never while pinned.  Names
- * of nodes, which lookups return as they are, live as long as the backend: they
- * can be in anybody's hands.  There are only as many as the backend has met nodes.
+ * Where there is a shared cache (shared.c), built rings are in it, each once for
+ * all backends; what a backend then has of its own are the names.  A ring is given
+ * to others only if the row with its stamp is another transaction's, thus committed,
+ * and under the same conditions under which it is kept at all.  It is pinned from
+ * its first use in a transaction to the end of that.  What the shared cache has no
+ * room for stays with the backend that built it.
+ *
+ * Rings are freed, and move to the shared cache, only inside chash_cache_get, and
+ * never while pinned by chash_cache_pin.
  */
 #include "cache.h"
 
 #include "definition.h"
+#include "names.h"
 #include "values.h"
 
 #include "access/xact.h"
-#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+/* How long to wait before a ring that found no room is offered again, in milliseconds. */
+#define SHARE_INTERVAL 1000
 
 ChashSnapshotMark chash_snapshot_mark;
 TransactionId *chash_snapshot_running = NULL;
@@ -84,8 +94,11 @@ int chash_local_cache_size = 65536;
 static MemoryContext cache_context = NULL;
 static dlist_head cached_rings = DLIST_STATIC_INIT(cached_rings);
 
-/* The count of invalidations up to which the cache has been cleaned. */
-static uint64 cleaned_at = 0;
+/* The count of invalidations that the mark knows of. */
+static uint64 invalidations_seen = 0;
+
+/* Cached rings that are pinned in the shared cache. */
+static uint32 attached_count = 0;
 
 /* Room at chash_snapshot_running. */
 static uint32 running_capacity = 0;
@@ -99,9 +112,6 @@ static int holding_level = 0;
  * rows were on their way; 0: none.
  */
 static CommandId noisy_until = 0;
-
-/* All node names that were ever returned, by their text. */
-static HTAB *known_names = NULL;
 
 /* No snapshot has xmax 0. */
 static void
@@ -132,13 +142,82 @@ chash_cache_release(void)
 	spoil_snapshot_mark();
 }
 
+/* Gives the pin in the shared cache back. */
+static void
+detach(ChashCachedRing *cached)
+{
+	ChashSharedRing *shared = cached->shared;
+
+	if (shared == NULL)
+		return;
+	cached->ring = NULL;
+	cached->shared = NULL;
+	attached_count--;
+	chash_shared_release(shared);
+}
+
+static void
+backend_exits(int code, Datum argument)
+{
+	dlist_iter iter;
+
+	dlist_foreach(iter, &cached_rings)
+		detach(dlist_container(ChashCachedRing, link, iter.cur));
+}
+
+/* To be called before the first pin is taken. */
+static void
+prepare_exit(void)
+{
+	static bool prepared = false;
+
+	/* Not on_shmem_exit: by then dynamic shared memory is gone. */
+	if (!prepared)
+		before_shmem_exit(backend_exits, (Datum) 0);
+	prepared = true;
+}
+
+/* Takes over a pin in the shared cache. */
+static void
+attach(ChashCachedRing *cached, ChashSharedRing *shared)
+{
+	cached->shared = shared;
+	cached->ring = chash_shared_ring(shared);
+	attached_count++;
+}
+
+static void
+detach_unused(void)
+{
+	dlist_iter iter;
+
+	if (attached_count == 0)
+		return;
+	dlist_foreach(iter, &cached_rings)
+	{
+		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
+
+		if (cached->pins == 0)
+			detach(cached);
+	}
+}
+
 static void
 transaction_ended(XactEvent event, void *argument)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+	switch (event)
 	{
-		holding = false;
-		noisy_until = 0;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_PREPARE:
+			holding = false;
+			noisy_until = 0;
+			detach_unused();
+			break;
+		default:
+			break;
 	}
 	spoil_snapshot_mark();
 }
@@ -160,39 +239,10 @@ subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTra
 		holding_level = level - 1;
 }
 
-static uint32
-hash_name(const void *key, Size size)
-{
-	const text *name = *(const text *const *) key;
-
-	return hash_bytes((const unsigned char *) VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
-}
-
-static int
-match_names(const void *a, const void *b, Size size)
-{
-	const text *left = *(const text *const *) a;
-	const text *right = *(const text *const *) b;
-
-	if (VARSIZE_ANY_EXHDR(left) != VARSIZE_ANY_EXHDR(right))
-		return 1;
-	return memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left));
-}
-
 void
 chash_cache_init(void)
 {
-	HASHCTL control = {
-		.keysize = sizeof(text *),
-		.entrysize = sizeof(text *),
-		.hash = hash_name,
-		.match = match_names,
-	};
-
 	cache_context = AllocSetContextCreate(TopMemoryContext, "chash rings", ALLOCSET_SMALL_SIZES);
-	control.hcxt = cache_context;
-	known_names = hash_create("chash node names", 64, &control,
-							  HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 	RegisterXactCallback(transaction_ended, NULL);
 	RegisterSubXactCallback(subtransaction_ended, NULL);
 }
@@ -200,54 +250,28 @@ chash_cache_init(void)
 Datum
 chash_cache_make_name(ChashCachedRing *cached, uint32 node)
 {
-	const ChashRingNode *entry = &chash_ring_nodes(cached->ring)[node];
-	text *name =
-		cstring_to_text(chash_from_utf8(chash_ring_name(cached->ring, node), entry->name_length));
-	text **known = hash_search(known_names, &name, HASH_FIND, NULL);
-
-	if (known == NULL)
-	{
-		text *kept = MemoryContextAlloc(cache_context, VARSIZE(name));
-
-		memcpy(kept, name, VARSIZE(name));
-		known = hash_search(known_names, &kept, HASH_ENTER, NULL);
-	}
-	cached->names[node] = PointerGetDatum(*known);
+	cached->names[node] = chash_lasting_name(chash_ring_name(cached->ring, node),
+											 chash_ring_nodes(cached->ring)[node].name_length);
 	return cached->names[node];
 }
 
 static void
 forget(ChashCachedRing *cached)
 {
+	detach(cached);
 	dlist_delete(&cached->link);
 	chash_cache_generation++;
 	MemoryContextDelete(cached->context);
 }
 
-/* Frees what invalidations have made doubtful. */
-static void
-clean(void)
+static bool
+same_version(const ChashCachedRing *a, const ChashCachedRing *b)
 {
-	dlist_mutable_iter iter;
-	uint64 now = chash_catalog_invalidations();
-
-	if (cleaned_at == now)
-		return;
-	dlist_foreach_modify(iter, &cached_rings)
-	{
-		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
-
-		if (cached->pins == 0)
-			forget(cached);
-		else
-			memset(&cached->version, 0, sizeof(cached->version)); /* nobody's stamp */
-	}
-	cleaned_at = now;
-	spoil_snapshot_mark();
+	return memcmp(&a->key.version, &b->key.version, sizeof(pg_uuid_t)) == 0;
 }
 
 /*
- * Makes room after `latest` was built: of the same ring, one other version may
+ * Makes room after `latest` was added: of the same ring, one other version may
  * stay for those who change back and forth between two snapshots; of all, what
  * was used longest ago has to go.
  */
@@ -255,25 +279,19 @@ static void
 make_room(const ChashCachedRing *latest)
 {
 	dlist_mutable_iter iter;
-	pg_uuid_t kept = latest->version;
-	const pg_uuid_t nobody = {{0}};
-	bool one_kept = false;
+	const ChashCachedRing *other = NULL;
 	Size size = 0;
 
 	dlist_foreach_modify(iter, &cached_rings)
 	{
 		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
-		bool useless = memcmp(&cached->version, &nobody, sizeof(pg_uuid_t)) == 0;
+		bool useless = !cached->kept || cached->key.era != latest->key.era;
 
-		if (strcmp(cached->name, latest->name) == 0 &&
-			memcmp(&cached->version, &latest->version, sizeof(pg_uuid_t)) != 0)
+		if (!useless && strcmp(cached->name, latest->name) == 0 && !same_version(cached, latest))
 		{
-			useless |= one_kept && memcmp(&cached->version, &kept, sizeof(pg_uuid_t)) != 0;
-			if (!one_kept && !useless)
-			{
-				kept = cached->version;
-				one_kept = true;
-			}
+			if (other == NULL)
+				other = cached;
+			useless = !same_version(cached, other);
 		}
 		size += cached->size;
 		if (cached == latest || cached->pins > 0)
@@ -284,6 +302,16 @@ make_room(const ChashCachedRing *latest)
 			forget(cached);
 		}
 	}
+}
+
+/* After an invalidation, every lookup has to look at the tables. */
+static void
+notice_invalidations(void)
+{
+	if (invalidations_seen == chash_catalog_invalidations())
+		return;
+	invalidations_seen = chash_catalog_invalidations();
+	spoil_snapshot_mark();
 }
 
 /* Notes the active snapshot, with a new serial number if it may see other things. */
@@ -316,9 +344,9 @@ note_snapshot(Snapshot snapshot)
 	chash_snapshot_mark.takenDuringRecovery = snapshot->takenDuringRecovery;
 }
 
-/* Finds a cached ring; one that is confirmed, or one with that stamp. */
+/* Finds a cached ring; one that is confirmed, or one with that key. */
 static ChashCachedRing *
-find(const char *name, int64 as_of, const pg_uuid_t *version)
+find(const char *name, int64 as_of, const ChashRingKey *key)
 {
 	dlist_iter iter;
 
@@ -328,54 +356,116 @@ find(const char *name, int64 as_of, const pg_uuid_t *version)
 
 		if (cached->as_of != as_of || strcmp(cached->name, name) != 0)
 			continue;
-		if (version == NULL ? cached->confirmed == chash_snapshot_serial
-							: memcmp(&cached->version, version, sizeof(pg_uuid_t)) == 0)
+		if (key == NULL ? cached->confirmed == chash_snapshot_serial
+						: cached->kept && memcmp(&cached->key, key, sizeof(*key)) == 0)
 			return cached;
 	}
 	return NULL;
 }
 
 /*
- * Builds a version of a ring.  Its memory hangs below the caller's until all
- * is done, so that an error leaves nothing behind.
+ * Makes an entry for a ring that is still to be built.  Until it is linked, its
+ * memory hangs below the caller's, so that an error leaves nothing behind.
  */
 static ChashCachedRing *
-build(const ChashCatalog *catalog, const char *name, int64 as_of, Snapshot snapshot)
+make_entry(const ChashRingRow *row, const ChashRingKey *key)
+{
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "chash ring", ALLOCSET_SMALL_SIZES);
+	ChashCachedRing *cached = MemoryContextAllocZero(context, sizeof(ChashCachedRing));
+
+	cached->context = context;
+	cached->name = MemoryContextStrdup(context, row->ring);
+	cached->key = *key;
+	cached->as_of = key->as_of;
+	cached->hash = row->hash;
+	cached->hash_tags = row->hash_tags;
+	cached->replicas = row->replicas;
+	cached->epoch = key->as_of != CHASH_NOW ? key->as_of : row->epoch;
+	return cached;
+}
+
+static void
+link_entry(ChashCachedRing *cached)
+{
+	MemoryContextSetParent(cached->context, cache_context);
+	dlist_push_head(&cached_rings, &cached->link);
+}
+
+/* Makes room for the names of a ring's nodes, when there is the ring. */
+static void
+complete(ChashCachedRing *cached)
+{
+	if (cached->names == NULL)
+		cached->names = MemoryContextAllocZero(cached->context,
+											   Max(cached->ring->node_count, 1) * sizeof(Datum));
+	cached->size = MemoryContextMemAllocated(cached->context, true);
+}
+
+static void
+build(ChashCachedRing *cached, const ChashCatalog *catalog, Snapshot snapshot)
 {
 	MemoryContext working =
 		AllocSetContextCreate(CurrentMemoryContext, "chash build", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext context =
-		AllocSetContextCreate(CurrentMemoryContext, "chash ring", ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(working);
 	ChashDefinition definition;
-	ChashCachedRing *cached;
 	const ChashRing *ring;
 
-	if (!chash_definition_load(catalog, name, snapshot, as_of, &definition))
-		elog(ERROR, "ring \"%s\" has vanished while being read", name);
-	MemoryContextSwitchTo(context);
-	cached = palloc0(sizeof(ChashCachedRing));
-	cached->context = context;
-	cached->name = pstrdup(name);
-	cached->as_of = as_of;
-	cached->version = definition.ring.version;
-	cached->hash = definition.ring.hash;
-	cached->hash_tags = definition.ring.hash_tags;
-	cached->replicas = definition.ring.replicas;
-	cached->epoch = as_of != CHASH_NOW ? as_of : definition.ring.epoch;
-
-	MemoryContextSwitchTo(working);
+	if (!chash_definition_load(catalog, cached->name, snapshot, cached->as_of, &definition))
+		elog(ERROR, "ring \"%s\" has vanished while being read", cached->name);
 	ring = chash_definition_build(&definition);
-	MemoryContextSwitchTo(context);
-	cached->names = palloc0_array(Datum, Max(ring->node_count, 1));
-	cached->ring = memcpy(MemoryContextAllocHuge(context, ring->size), ring, ring->size);
-	cached->size = MemoryContextMemAllocated(context, true);
-
+	cached->ring = memcpy(MemoryContextAllocHuge(cached->context, ring->size), ring, ring->size);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(working);
-	MemoryContextSetParent(context, cache_context);
-	dlist_push_head(&cached_rings, &cached->link);
-	return cached;
+}
+
+static bool
+ring_exists(const char *name, void *argument)
+{
+	return chash_catalog_has_ring(argument, name, GetActiveSnapshot());
+}
+
+/* Says why everything is slow. */
+static void
+warn_of_triggers(void)
+{
+	static uint64 warned_at = 0;
+
+	if (warned_at == invalidations_seen)
+		return;
+	warned_at = invalidations_seen;
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("triggers of chash's tables do not all fire always"),
+			 errdetail("Nobody can tell when rings change, so that they are built again for each statement."),
+			 errhint("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER on each of them.")));
+}
+
+/* Gives a ring that this backend has built to the others. */
+static void
+share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *row)
+{
+	ChashRing *own = unconstify(ChashRing *, cached->ring);
+	ChashRingLabel label = {0};
+	ChashSharedRing *shared;
+	size_t length;
+	const char *name = chash_to_utf8(row->ring, strlen(row->ring), &length);
+
+	label.epoch = cached->epoch;
+	if (cached->as_of == CHASH_NOW)
+		strlcpy(label.fingerprint, row->fingerprint, sizeof(label.fingerprint));
+	label.name_length = (uint8) Min(length, CHASH_MAX_NAME);
+	memcpy(label.name, name, label.name_length);
+	chash_shared_sweep(ring_exists, unconstify(ChashCatalog *, catalog));
+	shared = chash_shared_publish(&cached->key, &label, own);
+	if (shared == NULL)
+	{
+		cached->share_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARE_INTERVAL);
+		return;
+	}
+	attach(cached, shared);
+	chash_cache_generation++;
+	pfree(own);
 }
 
 ChashCachedRing *
@@ -383,10 +473,15 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 {
 	Snapshot snapshot = GetActiveSnapshot();
 	ChashCachedRing *cached;
+	ChashCachedRing *made = NULL;
+	ChashSharedRing *shared = NULL;
 	const ChashCatalog *catalog;
 	ChashRingRow row;
+	ChashRingKey key = {.as_of = as_of, .database = MyDatabaseId};
+	bool reliable;
+	bool keep;
 
-	clean();
+	notice_invalidations();
 	note_snapshot(snapshot);
 	cached = find(name, as_of, NULL);
 	if (cached != NULL)
@@ -402,27 +497,49 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	LockRelationOid(catalog->nodes, AccessShareLock);
 	if (as_of != CHASH_NOW)
 		LockRelationOid(catalog->history, AccessShareLock);
-	clean();
-	note_snapshot(snapshot);
-
 	catalog = chash_catalog(function);
+	notice_invalidations();
+	note_snapshot(snapshot);
 	if (!chash_catalog_fetch_ring(catalog, name, snapshot, &row))
 	{
 		if (missing_ok)
 			return NULL;
 		chash_report_unknown_ring(name);
 	}
-	cached = find(name, as_of, &row.version);
+
+	key.version = row.version;
+	key.era = catalog->era;
+	reliable = chash_catalog_reliable(catalog, snapshot);
+	keep = reliable && !holding && (noisy_until == 0 || snapshot->curcid > noisy_until);
+	cached = reliable ? find(name, as_of, &key) : NULL;
 	if (cached == NULL)
 	{
-		cached = build(catalog, name, as_of, snapshot);
-		if (holding || (noisy_until != 0 && snapshot->curcid <= noisy_until) ||
-			!chash_catalog_triggers_enabled(catalog))
-			memset(&cached->version, 0, sizeof(cached->version)); /* nobody's stamp */
-		make_room(cached);
+		made = make_entry(&row, &key);
+		made->kept = keep;
+		cached = made;
 	}
 	else
 		dlist_move_head(&cached_rings, &cached->link);
+
+	prepare_exit();
+	if (cached->ring == NULL && reliable && !row.own)
+		shared = chash_shared_attach(&key);
+	if (shared == NULL && cached->ring == NULL)
+	{
+		if (!catalog->guarded)
+			warn_of_triggers();
+		cached->kept &= keep;
+		build(cached, catalog, snapshot);
+	}
+	if (made != NULL)
+		link_entry(made);
+	if (shared != NULL)
+		attach(cached, shared);
+	else if (cached->shared == NULL && cached->kept && !row.own && cached->pins == 0 &&
+			 cached->share_at <= GetCurrentStatementStartTimestamp())
+		share(cached, catalog, &row);
+	complete(cached);
+	make_room(cached);
 	cached->confirmed = chash_snapshot_serial;
 	return cached;
 }

@@ -8,6 +8,7 @@
 #define CHASH_CACHE_H
 
 #include "definition.h"
+#include "shared.h"
 
 #include "../ring/ring.h"
 #include "lib/ilist.h"
@@ -17,20 +18,23 @@
 /* A version of a ring, built.  Read-only for everybody but cache.c. */
 typedef struct ChashCachedRing
 {
-	dlist_node link;	   /* most recently used first */
-	MemoryContext context; /* holds all of this */
-	uint64 confirmed;	   /* serial of the snapshot that saw this version */
-	const ChashRing *ring;
+	dlist_node link;		 /* most recently used first */
+	MemoryContext context;	 /* holds all of this, but for a shared ring */
+	uint64 confirmed;		 /* serial of the snapshot that saw this version */
+	const ChashRing *ring;	 /* NULL from the end of a transaction to the next use */
+	ChashSharedRing *shared; /* where the ring is pinned, or NULL if it is this backend's own */
 	const ChashHash *hash;
 	bool hash_tags;
 	int32 replicas;
-	int64 epoch;	   /* of the ring; with as_of, that one */
-	Datum *names;	   /* text of each node's name, 0 until wanted */
-	char *name;		   /* of the ring */
-	int64 as_of;	   /* CHASH_NOW, or an epoch */
-	pg_uuid_t version; /* stamp of the ring's row */
+	int64 epoch;  /* of the ring; with as_of, that one */
+	Datum *names; /* text of each node's name, 0 until wanted */
+	char *name;	  /* of the ring */
+	int64 as_of;  /* CHASH_NOW, or an epoch */
+	bool kept;	  /* others with the same key may have it */
+	ChashRingKey key;
+	TimestampTz share_at; /* when to try again to share it */
 	int pins;
-	Size size; /* bytes in all */
+	Size size; /* bytes in all, without a shared ring */
 } ChashCachedRing;
 
 /*
@@ -53,7 +57,7 @@ extern ChashSnapshotMark chash_snapshot_mark;
 extern TransactionId *chash_snapshot_running;
 extern uint64 chash_snapshot_serial;
 
-/* Counts the times that cached rings were freed. */
+/* Counts the times that cached rings were freed, or went to another place. */
 extern uint64 chash_cache_generation;
 
 /* Counts the looks at the tables, for those who change them. */

@@ -9,15 +9,20 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 static ChashCatalog known_catalog;
@@ -26,11 +31,14 @@ static uint64 invalidations = 0;
 /* The count of invalidations at which known_catalog was found; 0: never. */
 static uint64 known_at = 0;
 
-/* May run at any moment: touches nothing but the counter. */
+/*
+ * May run at any moment: touches nothing but the counter.  Until it is known
+ * which tables matter, all do.
+ */
 static void
 relation_invalidated(Datum argument, Oid relation)
 {
-	if (relation == InvalidOid || relation == known_catalog.rings ||
+	if (known_at != invalidations || relation == InvalidOid || relation == known_catalog.rings ||
 		relation == known_catalog.nodes || relation == known_catalog.history)
 		invalidations++;
 }
@@ -60,22 +68,107 @@ find_table(const char *name, Oid schema)
 	return table;
 }
 
+/* Adds what a table's file and its triggers are at present. */
+static void
+add_to_era(ChashCatalog *catalog, Relation triggers, Oid table)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	ScanKeyData key;
+	SysScanDesc scan;
+	struct
+	{
+		Oid object;
+		uint32 version; /* of it */
+		uint32 state;
+	} part = {table, 0, 0};
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", table);
+	part.version = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
+	ReleaseSysCache(tuple);
+	catalog->era = hash_bytes_extended((const unsigned char *) &part, sizeof(part), catalog->era);
+
+	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table));
+	scan = systable_beginscan(triggers, TriggerRelidNameIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
+
+		if (strncmp(NameStr(trigger->tgname), "chash_", 6) != 0)
+			continue;
+		part.object = trigger->oid;
+		part.version = HeapTupleHeaderGetRawXmin(tuple->t_data);
+		part.state = trigger->tgenabled;
+		catalog->era =
+			hash_bytes_extended((const unsigned char *) &part, sizeof(part), catalog->era);
+		catalog->guarded &= trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
+		if (catalog->trigger_count < CHASH_TRIGGERS)
+			catalog->trigger_xids[catalog->trigger_count++] = HeapTupleHeaderGetXmin(tuple->t_data);
+		else
+			catalog->guarded = false;
+	}
+	systable_endscan(scan);
+}
+
+static void
+find_catalog(Oid function, ChashCatalog *catalog)
+{
+	Oid schema = get_func_namespace(function);
+	Relation triggers;
+
+	if (!OidIsValid(schema))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	memset(catalog, 0, sizeof(*catalog));
+	catalog->rings = find_table("chash_rings", schema);
+	catalog->nodes = find_table("chash_nodes", schema);
+	catalog->history = find_table("chash_node_history", schema);
+	catalog->guarded = true;
+	triggers = table_open(TriggerRelationId, AccessShareLock);
+	add_to_era(catalog, triggers, catalog->rings);
+	add_to_era(catalog, triggers, catalog->nodes);
+	add_to_era(catalog, triggers, catalog->history);
+	table_close(triggers, AccessShareLock);
+	catalog->guarded &= catalog->trigger_count == CHASH_TRIGGERS;
+}
+
 const ChashCatalog *
 chash_catalog(Oid function)
 {
-	if (known_at != invalidations)
+	/* Invalidations that come while it is being read make it be read again. */
+	while (known_at != invalidations)
 	{
 		uint64 now = invalidations;
-		Oid schema = get_func_namespace(function);
+		ChashCatalog catalog;
 
-		if (!OidIsValid(schema))
-			elog(ERROR, "cache lookup failed for function %u", function);
-		known_catalog.rings = find_table("chash_rings", schema);
-		known_catalog.nodes = find_table("chash_nodes", schema);
-		known_catalog.history = find_table("chash_node_history", schema);
+		find_catalog(function, &catalog);
+
+		known_catalog = catalog;
 		known_at = now;
 	}
 	return &known_catalog;
+}
+
+bool
+chash_catalog_reliable(const ChashCatalog *catalog, Snapshot snapshot)
+{
+	if (!catalog->guarded)
+		return false;
+
+	/*
+	 * Whoever enables triggers waits for those who write the tables.  So who
+	 * sees the triggers as they are now sees what was written without them.
+	 */
+	for (int i = 0; i < catalog->trigger_count; i++)
+	{
+		TransactionId xid = catalog->trigger_xids[i];
+
+		if (!TransactionIdIsNormal(xid) || (i > 0 && xid == catalog->trigger_xids[i - 1]))
+			continue;
+		if (XidInMVCCSnapshot(xid, snapshot) || TransactionIdIsCurrentTransactionId(xid))
+			return false;
+	}
+	return true;
 }
 
 void
@@ -173,25 +266,6 @@ chash_catalog_check_triggers(const ChashCatalog *catalog)
 	}
 }
 
-bool
-chash_catalog_triggers_enabled(const ChashCatalog *catalog)
-{
-	const Oid tables[] = {catalog->rings, catalog->nodes, catalog->history};
-	bool enabled = true;
-
-	for (int t = 0; t < (int) lengthof(tables); t++)
-	{
-		Relation table = table_open(tables[t], AccessShareLock);
-		const TriggerDesc *triggers = table->trigdesc;
-
-		for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-			enabled &= triggers->triggers[i].tgenabled != TRIGGER_DISABLED ||
-					   strncmp(triggers->triggers[i].tgname, "chash_", 6) != 0;
-		table_close(table, NoLock);
-	}
-	return enabled;
-}
-
 /* Starts a scan by the first column of the table's primary key, a text. */
 static SysScanDesc
 begin_scan(Relation table, const char *ring, Snapshot snapshot)
@@ -201,6 +275,18 @@ begin_scan(Relation table, const char *ring, Snapshot snapshot)
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(ring));
 	return systable_beginscan(table, RelationGetPrimaryKeyIndex(table, false), true, snapshot, 1,
 							  &key);
+}
+
+bool
+chash_catalog_has_ring(const ChashCatalog *catalog, const char *ring, Snapshot snapshot)
+{
+	Relation table = table_open(catalog->rings, AccessShareLock);
+	SysScanDesc scan = begin_scan(table, ring, snapshot);
+	bool found = HeapTupleIsValid(systable_getnext(scan));
+
+	systable_endscan(scan);
+	table_close(table, NoLock);
+	return found;
 }
 
 bool
@@ -246,6 +332,7 @@ chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot
 		row->history_from = DatumGetInt64(values[RINGS_HISTORY_FROM - 1]);
 		row->fingerprint = TextDatumGetCString(values[RINGS_FINGERPRINT - 1]);
 		row->version = *DatumGetUUIDP(values[RINGS_VERSION - 1]);
+		row->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	}
 	systable_endscan(scan);
 	table_close(table, NoLock);

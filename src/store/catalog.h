@@ -67,12 +67,25 @@ StaticAssertDecl(CHASH_MAX_COLUMNS >= (int) NODES_COLUMNS &&
 					 CHASH_MAX_COLUMNS >= (int) HISTORY_COLUMNS,
 				 "CHASH_MAX_COLUMNS has no room for all columns");
 
-/* OIDs of the extension's tables in this database. */
+/* As many triggers has the extension's script made. */
+#define CHASH_TRIGGERS 13
+
+/*
+ * The extension's tables in this database, and whether the stamps in chash_rings
+ * tell of every change of them.  Two things change rows without a new stamp:
+ * TRUNCATE, which snapshots that are older see as well, and whoever disables the
+ * triggers.  So what is built from the tables is good for one era: another one
+ * begins when a table gets a new file or a trigger is altered.
+ */
 typedef struct ChashCatalog
 {
 	Oid rings;
 	Oid nodes;
 	Oid history;
+	uint64 era;
+	bool guarded; /* all triggers are there, and fire always */
+	int trigger_count;
+	TransactionId trigger_xids[CHASH_TRIGGERS]; /* that wrote their rows */
 } ChashCatalog;
 
 /* A row of chash_rings.  Strings are in the database's encoding. */
@@ -89,6 +102,7 @@ typedef struct ChashRingRow
 	int64 history_from;
 	char *fingerprint;
 	pg_uuid_t version;
+	bool own; /* written by this transaction */
 } ChashRingRow;
 
 /* Called with each row of a scan, its columns deformed. */
@@ -110,8 +124,11 @@ extern const ChashCatalog *chash_catalog(Oid function);
  */
 extern void chash_catalog_check_triggers(const ChashCatalog *catalog);
 
-/* Are all of chash's triggers on the tables enabled? */
-extern bool chash_catalog_triggers_enabled(const ChashCatalog *catalog);
+/*
+ * Does a stamp that the snapshot sees say all about the rows that it sees?  Not
+ * while triggers are disabled, nor for snapshots taken before they were enabled.
+ */
+extern bool chash_catalog_reliable(const ChashCatalog *catalog, Snapshot snapshot);
 
 /*
  * Checks that a table has the columns that the extension's script gave it, no
@@ -131,6 +148,10 @@ extern uint64 chash_catalog_invalidations(void);
  */
 extern bool chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring,
 									 Snapshot snapshot, ChashRingRow *row);
+
+/* Is there a row of that ring, whatever may be in it? */
+extern bool chash_catalog_has_ring(const ChashCatalog *catalog, const char *ring,
+								   Snapshot snapshot);
 
 /* Calls back with each of a ring's rows in chash_nodes or chash_node_history. */
 extern void chash_catalog_scan(const ChashCatalog *catalog, Oid table, const char *ring,
