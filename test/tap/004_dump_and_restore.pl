@@ -138,6 +138,8 @@ sub enable_triggers
 
 	unlike($watcher->query_safe('SELECT watch.rings()'), qr/WRONG/, 'disable_triggers: all is as it should be in the end');
 	isnt($watcher->query_safe("SELECT count(*) $others"), '0', 'disable_triggers: triggers are not ENABLE ALWAYS any more');
+	$server->psql('disable_triggers', q{SELECT chash_node('key', 'parts')}, stderr => \my $warning);
+	like($warning, qr/WARNING: .*triggers of chash's tables do not all fire always/, 'disable_triggers: a lookup warns of that');
 	$watcher->query_safe("SELECT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', tgrelid::regclass, tgname) $others \\gexec");
 	is($watcher->query_safe("SELECT count(*) $others"), '0', 'disable_triggers: until that is put right');
 	return;
@@ -157,6 +159,7 @@ foreach my $way (
 	my $watcher = new_target($name, $with_extension);
 
 	run_program($server, 'pg_dump', @$options, '--file', $file, 'postgres');
+	$watcher->query_safe('SET client_min_messages = error') if $name eq 'disable_triggers';
 	restore_in_pieces($file, $watcher, $name);
 	enable_triggers($watcher) if $name eq 'disable_triggers';
 	is_restored($watcher, $name, $name);

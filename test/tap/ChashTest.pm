@@ -18,12 +18,17 @@ our @EXPORT = qw(
 );
 
 # Starts a server with chash in database postgres.  Options are those of
-# PostgreSQL::Test::Cluster's init, and: conf, further lines of configuration.
+# PostgreSQL::Test::Cluster's init, and: conf, further lines of configuration;
+# preload, whether chash is preloaded, which CHASH_TEST_PRELOAD in the environment
+# says otherwise (yes, if it says nothing).
 sub new_server
 {
 	my ($name, %options) = @_;
 	my $conf = delete $options{conf} // '';
+	my $preload = delete $options{preload} // $ENV{CHASH_TEST_PRELOAD} // 1;
 	my $server = PostgreSQL::Test::Cluster->new($name);
+
+	$conf .= "\nshared_preload_libraries = 'chash'\n" if $preload;
 
 	$server->init(extra => [ '--encoding=UTF8', '--locale=C' ], %options);
 	$server->append_conf('postgresql.conf', "jit = off\n$conf");
