@@ -39,7 +39,7 @@ OBJS = \
 
 # Speed of lookups is the point, and hashing is inlined.  The assertions of
 # src/ring are for its own tests.
-PG_CPPFLAGS = -DNDEBUG
+PG_CPPFLAGS = -DNDEBUG -DCHASH_VERSION=\"$(EXTVERSION)\"
 PG_CFLAGS = -O3 -std=gnu11 -Wno-declaration-after-statement
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))

@@ -17,7 +17,7 @@
  * name and version (commit 9324c8c58).
  */
 #if PG_VERSION_NUM >= 180000
-#define CHASH_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "chash", .version = "0.2.0")
+#define CHASH_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "chash", .version = CHASH_VERSION)
 #else
 #define CHASH_MODULE_MAGIC PG_MODULE_MAGIC
 #endif

@@ -18,8 +18,9 @@ FROM (VALUES
 	(1, 'Lookup', '{chash_node,chash_replicas,chash_hash,chash_position,chash_route,chash_node_as_of,chash_check_route,chash_node_at,chash_hash_tag}'::text[]),
 	(2, 'Changes', '{chash_create_ring,chash_drop_ring,chash_add_node,chash_remove_node,chash_set_node,chash_mark_down,chash_mark_up,chash_apply,chash_copy_ring,chash_import,chash_export,chash_prune_history}'),
 	(3, 'Reading', '{chash_fingerprint,chash_points,chash_ranges,chash_balance}'),
-	(4, 'Plans', '{chash_rebalance_plan,chash_rebalance_summary,chash_epoch_diff,chash_ring_diff}'),
-	(5, 'Inside', '{chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_nodes_after_row,chash_nodes_after_statement,chash_history_before_row,chash_after_statement,chash_before_truncate,chash_rows_support}')
+	(4, 'Shared cache', '{chash_cache_rings,chash_cache_reset}'),
+	(5, 'Plans', '{chash_rebalance_plan,chash_rebalance_summary,chash_epoch_diff,chash_ring_diff}'),
+	(6, 'Inside', '{chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_nodes_after_row,chash_nodes_after_statement,chash_history_before_row,chash_after_statement,chash_before_truncate,chash_rows_support}')
 ) AS v(number, heading, names), unnest(names) WITH ORDINALITY AS u(name, place)
 ORDER BY v.number, place;
 

@@ -170,6 +170,15 @@ need_cluster()
 	fi
 }
 
+# without_preloading COMMAND...: runs it on the cluster without chash preloaded.
+without_preloading()
+{
+	need_cluster || return 0
+	setup_preload ''
+	"$@"
+	setup_preload chash
+}
+
 # fresh_database NAME: creates it and makes it the one to connect to.
 fresh_database()
 {
@@ -243,7 +252,7 @@ version_is_the_same_everywhere()
 	version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" chash.control)
 	printf 'chash.control: %s\n' "$version"
 	[ -n "$version" ] || return 1
-	[ -f "chash--$version.sql" ] || { echo "chash--$version.sql: missing"; return 1; }
+	[ -f "chash--$version.sql" ] || ls chash--*--"$version.sql" || return 1
 	"$PYTHON" - "$version" <<-'PYTHON' || return 1
 		import json, re, sys
 		version = sys.argv[1]
@@ -259,7 +268,8 @@ version_is_the_same_everywhere()
 		}
 		for where, what in found.items():
 		    print(f"{where}: {what}")
-		sys.exit(any(what not in (version, f"chash--{version}.sql") for what in found.values()))
+		scripts = (f"chash--{version}.sql", f"--{version}.sql")
+		sys.exit(any(what != version and not str(what).endswith(scripts) for what in found.values()))
 	PYTHON
 }
 
@@ -323,34 +333,46 @@ pg_regress()
 	fi
 }
 
+# Before PostgreSQL 17 there is no shared cache without preloading, and since
+# then it is had in another way: all of this is tested with and without.
 stage_regress()
 {
 	pg_regress "regression tests" regression.diffs ISOLATION=
+	without_preloading pg_regress "regression tests without preloading" regression.diffs ISOLATION=
 }
 
 stage_isolation()
 {
 	pg_regress "isolation tests" output_iso/regression.diffs REGRESS=
+	without_preloading pg_regress "isolation tests without preloading" output_iso/regression.diffs REGRESS=
 }
 
 stage_tap()
 {
-	local log=$CHASH_TMP/log/tap.log pgxs status=0 died
+	tap_tests "TAP tests" 1
+	tap_tests "TAP tests without preloading" 0
+}
+
+# tap_tests NAME PRELOAD
+tap_tests()
+{
+	local name=$1 log=$CHASH_TMP/log/tap.log pgxs status=0 died
 
 	if ! need_build; then
-		fail "TAP tests: nothing to test"
+		fail "$name: nothing to test"
 		return
 	fi
 	if ! ls test/tap/*.pl >/dev/null 2>&1; then
-		fail "TAP tests: there are none in test/tap"
+		fail "$name: there are none in test/tap"
 		return
 	fi
 	pgxs=$(cd "$(dirname "$("$CHASH_PG_CONFIG" --pgxs)")/../.." && pwd)
 	if [ ! -d "$pgxs/src/test/perl/PostgreSQL/Test" ]; then
-		skip "TAP tests, since this PostgreSQL comes without its Perl modules for tests"
+		skip "$name, since this PostgreSQL comes without its Perl modules for tests"
 		return
 	fi
 	mkdir "$CHASH_TMP/tap"
+	export CHASH_TEST_PRELOAD=$2
 	# The modules take these for a setting of the servers that they start.
 	limited "$TIME_LIMIT" env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE \
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
@@ -359,7 +381,7 @@ stage_tap()
 		prove --verbose -I "$pgxs/src/test/perl" test/tap/*.pl >"$log" 2>&1 || status=$?
 	# A file that breaks off between two tests has no "not ok" line.
 	died=$(count '^test/tap/.*\(Wstat: .*Failed: 0\)$' "$log")
-	if ! add_tap_counts "TAP tests" $status "$log" "$died"; then
+	if ! add_tap_counts "$name" $status "$log" "$died"; then
 		grep -E '^not ok|^# ' "$log" | head -n 60 | sed 's/^/  | /' || true
 		sed -n '/^Test Summary Report/,$p' "$log" | sed 's/^/  | /'
 		# What such a file says goes to a log of its own.
@@ -370,6 +392,7 @@ stage_tap()
 			done
 		done
 	fi
+	rm -rf "$CHASH_TMP/tap"
 }
 
 # model_test NAME PROGRAM ARGUMENT...: counts what "N passed, N failed" in its

@@ -18,7 +18,8 @@
 #       "test", and the ARGUMENTs are the script's own.
 #   setup_installation    makes the private installation
 #   setup_build COPT      builds chash with these compiler options, and installs it there
-#   setup_cluster         starts the throwaway cluster
+#   setup_cluster         starts the throwaway cluster, with chash preloaded
+#   setup_preload LIBRARY restarts it with other libraries preloaded, or with none
 #   limited SECONDS COMMAND...   runs a command for no longer than that
 #   setup_end             removes everything (also done at exit)
 #
@@ -420,6 +421,22 @@ setup_build()
 		make -s PG_CONFIG="$CHASH_PG_CONFIG" COPT="$1" install
 }
 
+start_cluster()
+{
+	local log=$CHASH_TMP/log/server.log
+
+	if ! pg_ctl -D "$CHASH_TMP/data" -l "$log" -w "$1" >/dev/null; then
+		tail -n 20 "$log" >&2
+		die "The server did not start."
+	fi
+}
+
+setup_preload()
+{
+	printf "shared_preload_libraries = '%s'\n" "$1" >>"$CHASH_TMP/data/postgresql.conf"
+	start_cluster restart
+}
+
 setup_cluster()
 {
 	local data=$CHASH_TMP/data log=$CHASH_TMP/log/server.log
@@ -434,10 +451,8 @@ setup_cluster()
 		fsync = off
 		synchronous_commit = off
 		full_page_writes = off
+		shared_preload_libraries = 'chash'
 	CONF
-	if ! pg_ctl -D "$data" -l "$log" -w start >/dev/null; then
-		tail -n 20 "$log" >&2
-		die "The server did not start."
-	fi
+	start_cluster start
 	export PGHOST=$CHASH_TMP PGPORT=5432 PGUSER=postgres PGDATABASE=postgres PGCLIENTENCODING=UTF8
 }
