@@ -51,7 +51,7 @@ failed=0
 while IFS= read -r statement && IFS= read -r sqlstate && IFS= read -r message && IFS= read -r detail; do
 	number=$((number + 1))
 	printf 'BEGIN;\n%s;\n' "$statement" |
-		psql -X -q -v VERBOSITY=verbose >/dev/null 2>"$work/errors" || true
+		PGOPTIONS='-c client_min_messages=error' psql -X -q -v VERBOSITY=verbose >/dev/null 2>"$work/errors" || true
 	expected="ERROR:  $sqlstate: $message"
 	[ -z "$detail" ] || expected+=$'\n'"DETAIL:  $detail"
 	actual=$(tr '\001-\011\013-\037\177' ' ' <"$work/errors" | awk -v detail="$detail" '

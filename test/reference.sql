@@ -124,10 +124,10 @@ WHERE placed.heading <> 'Inside'
 ORDER BY placed.number;
 
 INSERT INTO lines (line)
-SELECT '## Tables' WHERE EXISTS (SELECT FROM tables);
+SELECT '## Tables and views' WHERE EXISTS (SELECT FROM tables);
 
 INSERT INTO lines (line)
-SELECT format(E'### %s\n\n%s\n\n| column | type | default | PUBLIC may read it | |\n|---|---|---|---|---|\n%s\n\nPrimary key: %s.',
+SELECT format(E'### %s\n\n%s\n\n| column | type | default | PUBLIC may read it | |\n|---|---|---|---|---|\n%s%s',
               t.name, pg_temp.marked(t.comment),
               (SELECT string_agg(format('| `%s` | %s%s | %s | %s | %s |', c.name, c.type,
                                         CASE WHEN c.attnotnull THEN ', not null' ELSE '' END,
@@ -135,7 +135,7 @@ SELECT format(E'### %s\n\n%s\n\n| column | type | default | PUBLIC may read it |
                                         CASE WHEN c.open THEN 'yes' ELSE 'no' END,
                                         replace(pg_temp.marked(c.comment), '|', '\|')), E'\n' ORDER BY c.number)
                FROM columns AS c WHERE c.oid = t.oid),
-              (SELECT string_agg('`' || a.attname || '`', ', ' ORDER BY k.place)
+              (SELECT E'\n\nPrimary key: ' || string_agg('`' || a.attname || '`', ', ' ORDER BY k.place) || '.'
                FROM pg_index AS i, unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place), pg_attribute AS a
                WHERE i.indrelid = t.oid AND i.indisprimary AND a.attrelid = t.oid AND a.attnum = k.attnum))
 FROM tables AS t ORDER BY t.oid;
@@ -143,7 +143,7 @@ FROM tables AS t ORDER BY t.oid;
 INSERT INTO lines (line)
 SELECT E'## Settings\n\n| setting | default | from | to | who may set it | |\n|---|---|---|---|---|---|\n'
        || string_agg(format('| `%s` | %s%s | %s | %s | %s | %s |', name, boot_val, coalesce(' ' || unit, ''), min_val, max_val,
-                            CASE context WHEN 'user' THEN 'anyone, at any time' ELSE context END,
+                            CASE context WHEN 'user' THEN 'anyone, at any time' WHEN 'postmaster' THEN 'the server, when it starts' ELSE context END,
                             short_desc || coalesce(' ' || extra_desc, '')), E'\n' ORDER BY name)
 FROM pg_settings WHERE name LIKE 'chash.%';
 
