@@ -1,6 +1,6 @@
 # A prepared change of a ring is seen by nobody until COMMIT PREPARED and by
-# everybody right after, leaves no trace after ROLLBACK PREPARED, and survives a
-# restart in between.
+# everybody right after, leaves no trace after ROLLBACK PREPARED, in the shared cache
+# neither, and survives a restart in between.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,6 +17,22 @@ make_proof($server);
 # With nodes a and b, apple lives on b; with c on c; with d on d.
 my $route = q{SELECT chash_node('apple'), epoch FROM chash_route('apple')};
 
+# What the shared cache has, if there is one: the epochs, and how often each was built.
+my $cache = q{SELECT epoch, builds FROM chash_cache WHERE bytes > 0 AND NOT is_past ORDER BY ring, epoch};
+$server->safe_psql('postgres', $route);
+my $shared = $server->safe_psql('postgres', "SET client_min_messages = warning; $cache") ne '';
+
+# Passes if the shared cache has just that; without one, too.
+sub is_cached
+{
+	my ($expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return unless $shared;
+	is($server->safe_psql('postgres', $cache), $expected, "$name: in the shared cache");
+	return;
+}
+
 my ($changer, $other, $keeper);
 
 sub open_sessions
@@ -31,6 +47,7 @@ sub open_sessions
 
 sub close_sessions
 {
+	$keeper->query_safe('COMMIT');
 	$_->quit foreach $changer, $other, $keeper;
 	return;
 }
@@ -54,15 +71,18 @@ $other->query_safe('BEGIN');
 $changer->query_safe('BEGIN');
 $changer->query_safe(q{SELECT chash_add_node('c')});
 is($changer->query($route), 'c|3', 'the transaction sees its own change');
+is_cached('2|1', 'not yet prepared');
 $changer->query_safe(q{PREPARE TRANSACTION 'add c'});
 are_routed('b|2', 'prepared');
+is_cached('2|1', 'prepared');
 $changer->query_safe(q{SET lock_timeout = '100ms'});
 like(error_of($changer, q{SELECT chash_add_node('d')}), qr/^55P03 /, 'a change waits for what is prepared');
 $changer->query_safe('RESET lock_timeout');
 $server->safe_psql('postgres', q{COMMIT PREPARED 'add c'});
 are_routed('c|3', 'committed');
-$other->query_safe('COMMIT');
 is($keeper->query($route), 'b|2', 'an older snapshot does not see it');
+is_cached("2|1\n3|1", 'committed, and built once for all who see it');
+$other->query_safe('COMMIT');
 close_sessions();
 
 # Rolled back; then another change takes the same epoch.
@@ -76,8 +96,10 @@ $changer->query_safe(q{PREPARE TRANSACTION 'remove c'});
 are_routed('c|3', 'prepared');
 $changer->query_safe(q{ROLLBACK PREPARED 'remove c'});
 are_routed('c|3', 'rolled back');
+is_cached('3|1', 'rolled back, what only an older snapshot saw is gone');
 is($other->query(q{SELECT chash_apply('{"c": null, "d": {}}')}), '4', 'another change');
 are_routed('d|4', 'the same epoch');
+is_cached("3|1\n4|1", 'the same epoch');
 is($server->safe_psql('postgres', q{SELECT chash_node_as_of('apple', 3)}), 'c', 'history knows of nothing else');
 close_sessions();
 
