@@ -221,5 +221,60 @@ is( $server->safe_psql('utf', q{
 		FROM routes, fingerprint}),
 	'100|3|t|t|t', 'a database in LATIN1, restored in one in UTF8');
 
+# Into a new cluster: an application's table of many keys with an index on their
+# positions, a view and a materialized view that look up, and a ring named default that
+# is not as it is made by default.
+$server->safe_psql('postgres', 'CREATE DATABASE application TEMPLATE template0');
+$server->safe_psql('application', q{
+	CREATE EXTENSION chash;
+	SELECT chash_create_ring(vnodes => 40, hash_tags => true, replicas => 3);
+	SELECT chash_apply('{"a": {"weight": 2, "zone": "x"}, "b": {"zone": "y"}, "c": {"info": {"dsn": "host=c"}}, "d": {}}');
+	SELECT chash_remove_node('d');
+	SELECT chash_mark_down('c');
+	CREATE TABLE customers AS
+		SELECT 'customer ' || i AS key, chash_node('customer ' || i) AS node, chash_replicas('customer ' || i, 2) AS replicas,
+			chash_node_as_of('customer ' || i, 2) AS former_node
+		FROM generate_series(1, 100000) AS i;
+	CREATE INDEX customers_by_position ON customers (chash_hash(key));
+	CREATE VIEW routes AS SELECT key, chash_node(key) AS node FROM customers;
+	CREATE MATERIALIZED VIEW nodes AS SELECT chash_node(key) AS node, count(*) FROM customers GROUP BY 1;
+});
+my $identity = q{SELECT r, chash_export() FROM (SELECT ring, placement, vnodes, hash_tags, replicas, epoch, history_from, fingerprint, chash_fingerprint() FROM chash_rings) AS r};
+my $exported = $server->safe_psql('application', $identity);
+my $other = new_server('other');
+$other->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE template0") foreach 'plain', 'custom';
+run_program($server, 'pg_dump', '--file', "$directory/application.sql", 'application');
+run_program($server, 'pg_dump', '--format=custom', '--file', "$directory/application.custom", 'application');
+run_program($other, 'psql', '--no-psqlrc', '--quiet', '--single-transaction', '--set', 'ON_ERROR_STOP=1', '--file', "$directory/application.sql", 'plain');
+run_program($other, 'pg_restore', '--exit-on-error', '--dbname=custom', "$directory/application.custom");
+foreach my $database ('plain', 'custom')
+{
+	my $join = q{
+		SELECT count(*) AS keys FROM chash_rebalance_plan(changes => '{"e": {}}', replicas => 1) AS p
+			JOIN customers AS k ON chash_hash(k.key) BETWEEN p.lo AND p.hi};
+	my $moving;
+
+	is( $other->safe_psql($database, q{
+			SELECT count(*), count(DISTINCT node), bool_and(node = chash_node(key) AND replicas = chash_replicas(key, 2)
+				AND former_node = chash_node_as_of(key, 2)) FROM customers}),
+		'100000|2|t', "new cluster, $database: 100,000 keys are routed as before");
+	is($other->safe_psql($database, $identity), $exported, "new cluster, $database: the customised default ring, its epoch and fingerprint");
+	is( $other->safe_psql($database, q{
+			SELECT count(*), bool_and(r.node = c.node) FROM routes AS r JOIN customers AS c USING (key)
+			UNION ALL SELECT sum(count), bool_and(node IN ('a', 'b')) FROM nodes}),
+		"100000|t\n100000|t", "new cluster, $database: so say the views");
+
+	# The index is good for what it is there for.
+	$other->safe_psql($database, 'ANALYZE customers');
+	like($other->safe_psql($database, "EXPLAIN (COSTS OFF) $join"), qr/customers_by_position/, "new cluster, $database: a plan is joined by the index");
+	$moving = $other->safe_psql($database, $join);
+	cmp_ok($moving, '>', 10000, "new cluster, $database: a plan finds the keys that move");
+	$other->safe_psql($database, q{SELECT chash_add_node('e')});
+	is( $other->safe_psql($database, q{
+			SELECT count(*) FROM customers WHERE chash_node_as_of(key, 5) <> chash_node_as_of(key, 4)}),
+		$moving, "new cluster, $database: which are those that have moved then");
+}
+
+$other->stop;
 $server->stop;
 done_testing();
