@@ -20,7 +20,6 @@ my $changes = 50;
 my $seed = $ENV{CHASH_TEST_SEED} // int(rand(1_000_000_000));
 
 note("CHASH_TEST_SEED=$seed");
-srand($seed);
 
 # ---------------------------------------------------------------------------
 # Random changes
@@ -149,6 +148,7 @@ my @names = ('first', 'second');
 my %subscribers = map { $_ => new_server($_, allows_streaming => 'logical') } @names;
 my $writer = open_session($publisher);
 
+srand($seed);
 $writer->query_safe(join ";\n", map { create_ring() } 1 .. 4);
 $writer->query_safe('CREATE PUBLICATION rings FOR TABLE public.chash_rings, public.chash_nodes, public.chash_node_history');
 foreach my $name (@names)
