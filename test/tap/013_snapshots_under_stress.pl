@@ -279,12 +279,12 @@ sub start_pgbench
 			'--random-seed', $seed, '--max-tries=1000', '--protocol=simple', '--define=serial=0',
 			@options, '--file', "$directory/$name", 'postgres'
 		],
-		'<', \undef, '>', \$run{out}, '2>', \$run{err});
+		'<', \undef, '>', \$run{out}, '2>', \$run{err}, IPC::Run::timeout($seconds + 180));
 	$pgbench{$name} = \%run;
 	return;
 }
 
-start_pgbench('finishing', \%finishing_work, '--connect', '--client=1', '--time=100000');
+start_pgbench('finishing', \%finishing_work, '--connect', '--client=1', '--time', $seconds + 600);
 start_pgbench('coming', \%short_work, '--connect', '--client=3', '--time', $seconds);
 start_pgbench('staying', \%work, '--client=8', '--jobs=2', '--time', $seconds);
 foreach my $name ('staying', 'coming')
