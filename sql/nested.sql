@@ -148,6 +148,12 @@ INSERT INTO chash_rings (ring, epoch, fingerprint, history_from) VALUES ('nowher
 SELECT chash_node('k', 'nowhere') IS NOT NULL AS routed, epoch FROM chash_rings WHERE ring = 'nowhere';
 SELECT chash_remove_node('n', 'nowhere'), chash_node_as_of('k', 6, 'nowhere'), chash_node('k', 'nowhere');
 SELECT fingerprint = chash_fingerprint(ring) AS intact FROM chash_rings WHERE ring = 'nowhere';
+-- While a statement changes nodes, partitions can have more than one owner, or none.
+SELECT chash_create_ring('p', 'partitions', partitions => 16);
+SELECT chash_apply('{"base": {}, "n0": {"weight": 1}, "n1": {}}', 'p');
+CREATE FUNCTION peek() RETURNS text LANGUAGE plpgsql VOLATILE AS $$ BEGIN RETURN chash_node('k', 'p'); END $$;
+UPDATE chash_nodes SET weight = 0 WHERE ring = 'p' AND node <> 'base' AND peek() IS NOT NULL;
+DROP FUNCTION peek;
 -- Altered tables are refused.
 BEGIN;
 ALTER TABLE chash_nodes ADD COLUMN more text;

@@ -34,7 +34,7 @@ HEADER_EXCEPTIONS='-Wno-sign-compare -Wno-unused-parameter'
 WARNINGS="-Wall -Wextra -Werror $HEADER_EXCEPTIONS"
 
 # No part of a stage may take longer than this many seconds.
-TIME_LIMIT=600
+TIME_LIMIT=1200
 
 usage()
 {
@@ -378,7 +378,7 @@ tap_tests()
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		TESTDIR="$CHASH_TMP/tap" TESTDATADIR="$CHASH_TMP/tap/tmp_check" \
 		TESTLOGDIR="$CHASH_TMP/tap/log" \
-		prove --verbose -I "$pgxs/src/test/perl" test/tap/*.pl >"$log" 2>&1 || status=$?
+		prove --jobs "$(getconf _NPROCESSORS_ONLN)" --verbose -I "$pgxs/src/test/perl" test/tap/*.pl >"$log" 2>&1 || status=$?
 	# A file that breaks off between two tests has no "not ok" line.
 	died=$(count '^test/tap/.*\(Wstat: .*Failed: 0\)$' "$log")
 	if ! add_tap_counts "$name" $status "$log" "$died"; then

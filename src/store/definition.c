@@ -382,6 +382,12 @@ report_spec_error(const ChashDefinition *definition, ChashSpecError error)
 					 errhint("The number of partitions is fixed: create a ring with more of them.")));
 			break;
 		case CHASH_SPEC_BAD_OWNERS:
+			if (definition->ring.own)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("partitions of ring \"%s\" do not have one owner each", ring),
+						 errdetail("This transaction is changing or restoring the ring, and is not done with that."),
+						 errhint("Look again when the statement has ended, or all rows are restored.")));
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("partitions of ring \"%s\" do not have one owner each", ring),

@@ -42,7 +42,7 @@ $server->safe_psql('postgres', q{
 	CREATE FUNCTION proof.look_meanwhile() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 	BEGIN
 		RETURN proof.look() IS NOT NULL;
-	EXCEPTION WHEN data_corrupted THEN
+	EXCEPTION WHEN object_not_in_prerequisite_state THEN
 		RETURN true;
 	END
 	$$;
