@@ -9,6 +9,7 @@
  */
 #include "../compat.h"
 
+#include "../ring/keys.h"
 #include "../ring/replicas.h"
 #include "../store/cache.h"
 #include "../store/values.h"
@@ -26,14 +27,12 @@
 #define ERRCODE_CHASH_STALE_ROUTE MAKE_SQLSTATE('R', 'T', '0', '0', '1')
 #define ERRCODE_CHASH_RING_BEHIND MAKE_SQLSTATE('R', 'T', '0', '0', '2')
 
-#define UUID_TEXT_LENGTH 36
-
 /* The bytes of a key that are hashed. */
 typedef struct Key
 {
 	const char *bytes;
 	size_t length;
-	char buffer[Max(UUID_TEXT_LENGTH, MAXINT8LEN) + 1];
+	char buffer[CHASH_UUID_TEXT];
 } Key;
 
 /* What a call remembers for the next one. */
@@ -70,24 +69,15 @@ static inline void
 bigint_key(Key *key, int64 value)
 {
 	key->bytes = key->buffer;
-	key->length = (size_t) pg_lltoa(value, key->buffer);
+	key->length = chash_bigint_text(key->buffer, value);
 }
 
 static inline void
 uuid_key(Key *key, const pg_uuid_t *value)
 {
-	static const char digits[] = "0123456789abcdef";
-	char *out = key->buffer;
-
-	for (int i = 0; i < UUID_LEN; i++)
-	{
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*out++ = '-';
-		*out++ = digits[value->data[i] >> 4];
-		*out++ = digits[value->data[i] & 0xf];
-	}
+	chash_uuid_text(key->buffer, value->data);
 	key->bytes = key->buffer;
-	key->length = UUID_TEXT_LENGTH;
+	key->length = CHASH_UUID_TEXT;
 }
 
 /*

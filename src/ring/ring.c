@@ -2,10 +2,10 @@
  * ring.c
  *		Building the block of a ring.
  *
- * Points are hashes, thus spread evenly: one counting sort into the buckets
- * that lookups use anyway, and a few steps within each, sort them in linear
+ * Points are hashes, thus spread evenly: a counting sort into nearly as many
+ * buckets as there are points, and a few steps within each, sort them in linear
  * time.  Where they are not (tokens can stand anywhere) a crowded bucket is
- * heap-sorted, and lookups halve it.
+ * heap-sorted.
  */
 #include "ring.h"
 
@@ -31,9 +31,12 @@ typedef struct Scratch
 /* Where points are sorted into. */
 typedef struct Points
 {
-	ChashPoint *points;
-	uint32_t *lows;
+	uint64_t *offsets;
+	uint32_t *owners;
 } Points;
+
+static_assert(sizeof(ChashLine) == 64, "a line of the cache has 64 bytes");
+static_assert(sizeof(ChashRing) <= CHASH_LINES_AT, "no room for the header");
 
 static size_t
 align(size_t size)
@@ -41,11 +44,51 @@ align(size_t size)
 	return (size + 7) & ~(size_t) 7;
 }
 
-/* Buckets for that many points: seven for eight. */
+/* Buckets for sorting that many points: seven for eight. */
 static uint32_t
 bucket_count(uint32_t point_count)
 {
 	return point_count - point_count / 8;
+}
+
+/* Two for 23 points; at least one. */
+static uint32_t
+line_count(uint32_t point_count)
+{
+	return point_count > 0 ? (2 * point_count + 22) / 23 : 1;
+}
+
+/* Do owners need more than 16 bits?  (CHASH_NO_NODE does.) */
+static bool
+is_plain(const ChashSpec *spec, uint32_t point_count)
+{
+	return point_count == 0 || spec->node_count > UINT16_MAX + 1;
+}
+
+/* Where the parts of the block begin, and its size. */
+static void
+lay_out(const ChashSpec *spec, uint32_t point_count, ChashRing *ring)
+{
+	size_t slots = (size_t) point_count + 1;
+	uint64_t at = CHASH_LINES_AT;
+
+	ring->plain = is_plain(spec, point_count);
+	ring->point_count = point_count;
+	ring->line_count = line_count(point_count);
+	ring->node_count = spec->node_count;
+	at += ring->line_count * sizeof(ChashLine);
+	ring->offsets_at = at;
+	at += slots * sizeof(uint64_t);
+	ring->owners_at = at;
+	at += align(slots * (ring->plain ? sizeof(uint32_t) : sizeof(uint16_t)));
+	ring->nodes_at = at;
+	at += spec->node_count * sizeof(ChashRingNode);
+	ring->zones_at = at;
+	at += (size_t) spec->node_count * sizeof(ChashRingZone);
+	ring->names_at = at;
+	for (uint32_t i = 0; i < spec->node_count; i++)
+		at += spec->nodes[i].name_length;
+	ring->size = align(at);
 }
 
 /*
@@ -55,23 +98,18 @@ bucket_count(uint32_t point_count)
 size_t
 chash_ring_size(const ChashSpec *spec, uint32_t point_count)
 {
-	size_t slots = (size_t) point_count + CHASH_WINDOW;
-	size_t size = sizeof(ChashRing);
+	ChashRing ring;
 
-	size += slots * sizeof(ChashPoint);
-	size += align((slots + bucket_count(point_count) + 1) * sizeof(uint32_t));
-	size += spec->node_count * sizeof(ChashRingNode);
-	size += (size_t) spec->node_count * sizeof(ChashRingZone);
-	for (uint32_t i = 0; i < spec->node_count; i++)
-		size += spec->nodes[i].name_length;
-	return align(size);
+	lay_out(spec, point_count, &ring);
+	return ring.size;
 }
 
 size_t
 chash_ring_scratch_size(const ChashSpec *spec, uint32_t point_count)
 {
-	return align((size_t) point_count * (sizeof(uint64_t) + sizeof(uint32_t))) +
-		   spec->node_count * sizeof(ChashSpecNode *);
+	return spec->node_count * sizeof(ChashSpecNode *) +
+		   (size_t) point_count * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) +
+		   align(((size_t) bucket_count(point_count) + 1) * sizeof(uint32_t));
 }
 
 static void
@@ -205,35 +243,26 @@ add_points(const ChashSpec *spec, Scratch *scratch)
 	}
 }
 
-static inline uint64_t
-offset_of(const Points *points, uint32_t at)
-{
-	return (uint64_t) points->points[at].high << 32 | points->lows[at];
-}
-
 /* Puts a point into a place. */
 static inline void
 put(Points *points, uint32_t at, uint64_t offset, uint32_t owner)
 {
-	points->points[at].high = (uint32_t) (offset >> 32);
-	points->points[at].owner = owner;
-	points->lows[at] = (uint32_t) offset;
+	points->offsets[at] = offset;
+	points->owners[at] = owner;
 }
 
 static inline void
 move(Points *points, uint32_t to, uint32_t from)
 {
-	points->points[to] = points->points[from];
-	points->lows[to] = points->lows[from];
+	put(points, to, points->offsets[from], points->owners[from]);
 }
 
 /* Does a point stand before the one at a place? */
 static inline bool
 before(uint64_t offset, uint32_t owner, const Points *points, uint32_t at)
 {
-	uint64_t other = offset_of(points, at);
-
-	return offset != other ? offset < other : owner < points->points[at].owner;
+	return offset != points->offsets[at] ? offset < points->offsets[at]
+										 : owner < points->owners[at];
 }
 
 static void
@@ -241,8 +270,8 @@ insertion_sort(Points *points, uint32_t first, uint32_t end)
 {
 	for (uint32_t i = first + 1; i < end; i++)
 	{
-		uint64_t offset = offset_of(points, i);
-		uint32_t owner = points->points[i].owner;
+		uint64_t offset = points->offsets[i];
+		uint32_t owner = points->owners[i];
 		uint32_t at = i;
 
 		while (at > first && before(offset, owner, points, at - 1))
@@ -258,8 +287,8 @@ insertion_sort(Points *points, uint32_t first, uint32_t end)
 static void
 sift_down(Points *points, uint32_t first, uint32_t count, uint32_t at)
 {
-	uint64_t offset = offset_of(points, first + at);
-	uint32_t owner = points->points[first + at].owner;
+	uint64_t offset = points->offsets[first + at];
+	uint32_t owner = points->owners[first + at];
 
 	for (;;)
 	{
@@ -267,9 +296,8 @@ sift_down(Points *points, uint32_t first, uint32_t count, uint32_t at)
 
 		if (child >= count)
 			break;
-		if (child + 1 < count &&
-			before(offset_of(points, first + child), points->points[first + child].owner, points,
-				   first + child + 1))
+		if (child + 1 < count && before(points->offsets[first + child],
+										points->owners[first + child], points, first + child + 1))
 			child++;
 		if (!before(offset, owner, points, first + child))
 			break;
@@ -289,8 +317,8 @@ heap_sort(Points *points, uint32_t first, uint32_t count)
 	}
 	for (uint32_t last = count - 1; last > 0; last--)
 	{
-		uint64_t offset = offset_of(points, first);
-		uint32_t owner = points->points[first].owner;
+		uint64_t offset = points->offsets[first];
+		uint32_t owner = points->owners[first];
 
 		check_interrupts(last);
 		move(points, first, first + last);
@@ -300,65 +328,112 @@ heap_sort(Points *points, uint32_t first, uint32_t count)
 }
 
 static inline uint32_t
-bucket_of(const ChashRing *ring, uint64_t offset)
+bucket_of(uint64_t offset, uint32_t buckets)
 {
-	return chash_ring_bucket(ring, (uint32_t) (offset >> 32));
+	return (uint32_t) (((offset >> 32) * buckets) >> 32);
 }
 
-/* Sorts the scratch points into the ring, and fills its buckets. */
+/* Sorts the scratch points into others; `starts` has room for a bucket more. */
 static void
-sort_points(ChashRing *ring, const Scratch *scratch, Points *points, uint32_t *buckets)
+sort_points(const Scratch *scratch, Points *points, uint32_t *starts)
 {
-	uint32_t count = ring->point_count;
-	uint32_t bucket_total = ring->bucket_count;
+	uint32_t count = scratch->count;
+	uint32_t buckets = bucket_count(count);
 	uint32_t start = 0;
 
-	memset(buckets, 0, ((size_t) bucket_total + 1) * sizeof(uint32_t));
+	memset(starts, 0, ((size_t) buckets + 1) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < count; i++)
-		buckets[bucket_of(ring, scratch->offsets[i])]++;
-	for (uint32_t b = 0; b <= bucket_total; b++)
+		starts[bucket_of(scratch->offsets[i], buckets)]++;
+	for (uint32_t b = 0; b <= buckets; b++)
 	{
-		uint32_t size = buckets[b];
+		uint32_t size = starts[b];
 
-		buckets[b] = start;
+		starts[b] = start;
 		start += size;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		put(points, buckets[bucket_of(ring, scratch->offsets[i])]++, scratch->offsets[i],
+		put(points, starts[bucket_of(scratch->offsets[i], buckets)]++, scratch->offsets[i],
 			scratch->owners[i]);
 
-	/* Each bucket's start has become its end: the start of the next one. */
-	memmove(buckets + 1, buckets, (size_t) bucket_total * sizeof(uint32_t));
-	buckets[0] = 0;
-
-	for (uint32_t b = 0; b < bucket_total; b++)
+	/* Each bucket's start has become its end. */
+	for (uint32_t b = 0; b < buckets; b++)
 	{
-		uint32_t size = buckets[b + 1] - buckets[b];
+		uint32_t first = b > 0 ? starts[b - 1] : 0;
+		uint32_t size = starts[b] - first;
 
 		check_interrupts(b + 1);
-		if (size > CHASH_CROWD)
-			ring->crowded = true;
 		if (size <= INSERTION_LIMIT)
-			insertion_sort(points, buckets[b], buckets[b + 1]);
+			insertion_sort(points, first, starts[b]);
 		else
-			heap_sort(points, buckets[b], size);
+			heap_sort(points, first, size);
 	}
-	for (uint32_t i = 0; i < CHASH_WINDOW; i++)
-		put(points, count + i, UINT64_MAX, count > 0 ? points->points[0].owner : CHASH_NO_NODE);
+}
+
+/* Writes the owners of sorted points, and of the first one once more. */
+static void
+fill_owners(ChashRing *ring, const uint32_t *owners)
+{
+	char *target = (char *) ring + ring->owners_at;
+
+	for (uint32_t i = 0; i <= ring->point_count; i++)
+	{
+		uint32_t owner =
+			ring->point_count == 0 ? CHASH_NO_NODE : owners[i < ring->point_count ? i : 0];
+
+		if (ring->plain)
+			((uint32_t *) target)[i] = owner;
+		else
+			((uint16_t *) target)[i] = (uint16_t) owner;
+	}
+}
+
+static void
+fill_lines(ChashRing *ring)
+{
+	ChashLine *lines = (ChashLine *) ((char *) ring + CHASH_LINES_AT);
+	const uint64_t *offsets = chash_ring_offsets(ring);
+	uint32_t point = 0;
+
+	for (uint32_t l = 0; l < ring->line_count; l++)
+	{
+		ChashLine *line = &lines[l];
+		uint32_t slot = 0;
+
+		check_interrupts(l + 1);
+		memset(line->places, 255, sizeof(line->places));
+		line->first = point;
+		for (; point < ring->point_count; point++, slot++)
+		{
+			uint64_t place = chash_ring_place(ring, offsets[point]);
+
+			if (place >> 32 != l)
+				break;
+			if (slot < CHASH_LINE_SLOTS)
+				line->places[slot] = (uint8_t) (place >> 24);
+		}
+		for (uint32_t i = 0; i < CHASH_LINE_SLOTS && !ring->plain; i++)
+			line->owners[i] =
+				(uint16_t) chash_point_owner(ring, line->first + (i < slot ? i : slot));
+	}
 }
 
 #ifndef NDEBUG
 static bool
-is_sorted(const ChashRing *ring, const Points *points, const uint32_t *buckets)
+is_sorted(const ChashRing *ring)
 {
+	const uint64_t *offsets = chash_ring_offsets(ring);
+	const ChashLine *lines = chash_ring_lines(ring);
+
 	for (uint32_t i = 1; i < ring->point_count; i++)
 	{
-		if (before(offset_of(points, i), points->points[i].owner, points, i - 1))
+		if (offsets[i] < offsets[i - 1] ||
+			(offsets[i] == offsets[i - 1] &&
+			 chash_point_owner(ring, i) < chash_point_owner(ring, i - 1)))
 			return false;
 	}
-	for (uint32_t b = 1; b <= ring->bucket_count; b++)
+	for (uint32_t l = 1; l < ring->line_count; l++)
 	{
-		if (buckets[b] < buckets[b - 1])
+		if (lines[l].first < lines[l - 1].first)
 			return false;
 	}
 	return true;
@@ -368,52 +443,64 @@ is_sorted(const ChashRing *ring, const Points *points, const uint32_t *buckets)
 ChashSpecError
 chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, void *scratch_memory)
 {
-	size_t slots = (size_t) point_count + CHASH_WINDOW;
-	ChashPoint *points = (ChashPoint *) (ring + 1);
-	uint32_t *lows = (uint32_t *) (points + slots);
-	uint32_t *buckets = lows + slots;
-	ChashRingNode *nodes =
-		(ChashRingNode *) ((char *) lows +
-						   align((slots + bucket_count(point_count) + 1) * sizeof(uint32_t)));
-	ChashRingZone *zones = (ChashRingZone *) (nodes + spec->node_count);
-	char *names = (char *) (zones + spec->node_count);
 	const ChashSpecNode **by_zone = scratch_memory;
-	Points target = {points, lows};
+	uint64_t *offsets;
+	Points sorted;
 	Scratch scratch = {.ring = ring};
 
 	memset(ring, 0, sizeof(ChashRing));
-	ring->size = chash_ring_size(spec, point_count);
+	lay_out(spec, point_count, ring);
 	ring->lowest = spec->hash->lowest;
 	ring->highest = chash_hash_highest(spec->hash);
 	ring->shift = (uint32_t) (64 - spec->hash->bits);
-	ring->point_count = point_count;
-	ring->bucket_count = bucket_count(point_count);
-	ring->node_count = spec->node_count;
-	ring->nodes_offset = (uint64_t) ((char *) nodes - (char *) ring);
-	ring->lows_offset = (uint64_t) ((char *) lows - (char *) ring);
-	ring->buckets_offset = (uint64_t) ((char *) buckets - (char *) ring);
-	ring->zones_offset = (uint64_t) ((char *) zones - (char *) ring);
-	ring->names_offset = (uint64_t) ((char *) names - (char *) ring);
+	offsets = (uint64_t *) ((char *) ring + ring->offsets_at);
 
-	fill_nodes(spec, ring, nodes, names);
-	number_zones(spec, ring, nodes, zones, by_zone);
+	fill_nodes(spec, ring, (ChashRingNode *) ((char *) ring + ring->nodes_at),
+			   (char *) ring + ring->names_at);
+	number_zones(spec, ring, (ChashRingNode *) ((char *) ring + ring->nodes_at),
+				 (ChashRingZone *) ((char *) ring + ring->zones_at), by_zone);
 
 	scratch.offsets = (uint64_t *) (by_zone + spec->node_count);
 	scratch.owners = (uint32_t *) (scratch.offsets + point_count);
+	sorted.offsets = offsets;
+	sorted.owners = scratch.owners + point_count;
 	add_points(spec, &scratch);
 	assert(scratch.count == point_count);
-	sort_points(ring, &scratch, &target, buckets);
+	sort_points(&scratch, &sorted, sorted.owners + point_count);
+	offsets[point_count] = UINT64_MAX;
+	fill_owners(ring, sorted.owners);
+	fill_lines(ring);
 
-	assert(is_sorted(ring, &target, buckets));
+	assert(is_sorted(ring));
 	if (spec->placement == CHASH_PARTITIONS)
 	{
 		for (uint32_t i = 1; i < point_count; i++)
 		{
-			if (offset_of(&target, i) == offset_of(&target, i - 1))
+			if (offsets[i] == offsets[i - 1])
 				return CHASH_SPEC_BAD_OWNERS;
 		}
 	}
 	return CHASH_SPEC_OK;
+}
+
+uint32_t
+chash_ring_search(const ChashRing *ring, uint32_t line, uint64_t offset)
+{
+	const uint64_t *offsets = chash_ring_offsets(ring);
+	const ChashLine *lines = chash_ring_lines(ring);
+	uint32_t point = lines[line].first;
+	uint32_t end = line + 1 < ring->line_count ? lines[line + 1].first : ring->point_count;
+
+	while (point < end)
+	{
+		uint32_t middle = point + (end - point) / 2;
+
+		if (offsets[middle] < offset)
+			point = middle + 1;
+		else
+			end = middle;
+	}
+	return point;
 }
 
 uint32_t

@@ -2,50 +2,59 @@
  * ring.h
  *		A built ring: one immutable, position-independent block of memory.
  *
- *	+-----------+--------------+--------------+---------+---------+-------+-------+
- *	| ChashRing | points       | lows         | buckets | nodes   | zones | names |
- *	| header    | 8 bytes each | uint32       | uint32  | [N]     | [Z]   | bytes |
- *	|           | [P + window] | [P + window] | [B + 1] |         |       |       |
- *	+-----------+--------------+--------------+---------+---------+-------+-------+
+ *	+-----------+----------+---------+---------------+---------+-------+-------+
+ *	| ChashRing | lines    | offsets | owners        | nodes   | zones | names |
+ *	| header    | 64 bytes | uint64  | uint16 or -32 | [N]     | [Z]   | bytes |
+ *	| 128 bytes | [L]      | [P + 1] | [P + 1]       |         |       |       |
+ *	+-----------+----------+---------+---------------+---------+-------+-------+
  *
  * A position is kept as its offset from the lowest position, shifted up to 64
  * bits whatever the size of the circle.  The P points are sorted by offset,
- * points at one offset by their node's name.  A point has the upper half of its
- * offset beside its owner; the lower halves, which a lookup needs only when two
- * upper halves are equal, stand apart.
+ * points at one offset by their node's name.  Behind the last one stands another,
+ * at the highest offset there is, with the owner of the first: the circle wraps.
  *
- * The circle is cut into B buckets of one size, seven for eight points, so that
- * what nodes need finds room in 16 bytes a point as well.  buckets[b] is the
- * first point in bucket b or behind it.  A lookup starts at the bucket of its
- * position and counts the points before it in a window of a few, without
- * branching: on average there is one.  Behind the last point stand as many
- * points as a window has, at the highest offset there is, with the owner of the
- * first point: the circle wraps, and nobody need test for it.
+ * What a lookup costs is waiting for memory.  So the circle is cut into L equal
+ * parts, and all that most lookups need of a part is in one line of the
+ * processor's cache: for each of its points, in order, eight bits that say where
+ * in the part it is, and its owner; then the owner of the first point behind it.
+ * As many points as are before a position, by those bits, so many owners are
+ * skipped.  Only where a point has the same bits as the position, or the part has
+ * more points than its line (both together are five in a hundred lookups), are the
+ * exact offsets searched.
+ *
+ * With more nodes than 16 bits can number, or no points, the ring is `plain`: its
+ * owners have 32 bits and are not in the lines.
  *
  * Invariants, asserted when the block is built: offsets ascend; for equal
- * offsets owners ascend; buckets ascend.  Nodes are numbered in the order of
- * their names, 0 to N - 1.  Names are UTF-8.
+ * offsets owners ascend; lines begin with ascending points.  Nodes are numbered
+ * in the order of their names, 0 to N - 1.  Names are UTF-8.
  *
- * The block holds no pointers, only offsets: it can be copied, and shared.
+ * The block holds no pointers, only offsets: it can be copied, and shared.  Where
+ * it is aligned for 64 bytes, lookups are fastest.
  */
 #ifndef CHASH_RING_H
 #define CHASH_RING_H
 
 #include "spec.h"
 
+/* Every x86-64 has it.  (CHASH_PORTABLE is for testing the other way there.) */
+#if defined(__SSE2__) && !defined(CHASH_PORTABLE)
+#define CHASH_SSE2
+#include <emmintrin.h>
+#endif
+
 #define CHASH_NO_NODE UINT32_MAX
 
-/* How many points a lookup compares at once. */
-#define CHASH_WINDOW 4
+/* Points that find room in a line. */
+#define CHASH_LINE_SLOTS 20
 
-/* A bucket with more points than this is searched by halving. */
-#define CHASH_CROWD 16
-
-typedef struct ChashPoint
+/* A part of the circle; it has 23 points for two lines on average. */
+typedef struct ChashLine
 {
-	uint32_t high;	/* upper half of the offset */
-	uint32_t owner; /* number of the node */
-} ChashPoint;
+	uint8_t places[CHASH_LINE_SLOTS];  /* of its points in the part; 255 where there is none */
+	uint16_t owners[CHASH_LINE_SLOTS]; /* of its points, then of the first behind them */
+	uint32_t first;					   /* number of its first point */
+} ChashLine;
 
 typedef struct ChashRingNode
 {
@@ -69,18 +78,20 @@ typedef struct ChashRing
 	int64_t highest; /* the circle's highest position */
 	uint32_t shift;	 /* from an offset on the circle to 64 bits */
 	uint32_t point_count;
-	uint32_t bucket_count;
+	uint32_t line_count;
 	uint32_t node_count;
 	uint32_t zone_count;   /* nodes without zone count as one zone */
 	uint32_t holder_count; /* nodes with points */
 	uint32_t live_count;   /* of these, the ones not down */
-	bool crowded;		   /* some bucket is larger than CHASH_CROWD */
-	uint64_t lows_offset;  /* where the parts of the block begin */
-	uint64_t buckets_offset;
-	uint64_t nodes_offset;
-	uint64_t zones_offset;
-	uint64_t names_offset;
+	bool plain;			   /* owners have 32 bits, and are not in the lines */
+	uint64_t offsets_at;   /* where the parts of the block begin */
+	uint64_t owners_at;
+	uint64_t nodes_at;
+	uint64_t zones_at;
+	uint64_t names_at;
 } ChashRing;
+
+#define CHASH_LINES_AT 128
 
 /* Bytes of a ring with that many points, and of the scratch memory for building it. */
 extern size_t chash_ring_size(const ChashSpec *spec, uint32_t point_count);
@@ -98,41 +109,38 @@ extern ChashSpecError chash_ring_build(const ChashSpec *spec, uint32_t point_cou
 /* The first live node from a point on; CHASH_NO_NODE if there is none. */
 extern uint32_t chash_ring_next_live(const ChashRing *ring, uint32_t point);
 
-static inline const ChashPoint *
-chash_ring_points(const ChashRing *ring)
+/* The first point at or after an offset, by the exact offsets of a line's points. */
+extern uint32_t chash_ring_search(const ChashRing *ring, uint32_t line, uint64_t offset);
+
+static inline const ChashLine *
+chash_ring_lines(const ChashRing *ring)
 {
-	return (const ChashPoint *) (ring + 1);
+	return (const ChashLine *) ((const char *) ring + CHASH_LINES_AT);
 }
 
-static inline const uint32_t *
-chash_ring_lows(const ChashRing *ring)
+static inline const uint64_t *
+chash_ring_offsets(const ChashRing *ring)
 {
-	return (const uint32_t *) ((const char *) ring + ring->lows_offset);
-}
-
-static inline const uint32_t *
-chash_ring_buckets(const ChashRing *ring)
-{
-	return (const uint32_t *) ((const char *) ring + ring->buckets_offset);
+	return (const uint64_t *) ((const char *) ring + ring->offsets_at);
 }
 
 static inline const ChashRingNode *
 chash_ring_nodes(const ChashRing *ring)
 {
-	return (const ChashRingNode *) ((const char *) ring + ring->nodes_offset);
+	return (const ChashRingNode *) ((const char *) ring + ring->nodes_at);
 }
 
 static inline const ChashRingZone *
 chash_ring_zones(const ChashRing *ring)
 {
-	return (const ChashRingZone *) ((const char *) ring + ring->zones_offset);
+	return (const ChashRingZone *) ((const char *) ring + ring->zones_at);
 }
 
 /* The name of a node: nodes[node].name_length bytes of UTF-8, no terminator. */
 static inline const char *
 chash_ring_name(const ChashRing *ring, uint32_t node)
 {
-	return (const char *) ring + ring->names_offset + chash_ring_nodes(ring)[node].name_offset;
+	return (const char *) ring + ring->names_at + chash_ring_nodes(ring)[node].name_offset;
 }
 
 /* A position as offset on a circle that has been stretched to 64 bits, and back. */
@@ -152,8 +160,7 @@ chash_ring_position(const ChashRing *ring, uint64_t offset)
 static inline int64_t
 chash_point_position(const ChashRing *ring, uint32_t point)
 {
-	return chash_ring_position(ring, (uint64_t) chash_ring_points(ring)[point].high << 32 |
-										 chash_ring_lows(ring)[point]);
+	return chash_ring_position(ring, chash_ring_offsets(ring)[point]);
 }
 
 /*
@@ -163,25 +170,43 @@ chash_point_position(const ChashRing *ring, uint32_t point)
 static inline uint32_t
 chash_point_owner(const ChashRing *ring, uint32_t point)
 {
-	return chash_ring_points(ring)[point].owner;
+	const char *owners = (const char *) ring + ring->owners_at;
+
+	return ring->plain ? ((const uint32_t *) owners)[point] : ((const uint16_t *) owners)[point];
 }
 
-/* The bucket of the upper half of an offset, 0 to bucket_count - 1. */
-static inline uint32_t
-chash_ring_bucket(const ChashRing *ring, uint32_t high)
+/* An offset in units of a line: 32 bits for its number, 32 for the place in it. */
+static inline uint64_t
+chash_ring_place(const ChashRing *ring, uint64_t offset)
 {
-	return (uint32_t) (((uint64_t) high * ring->bucket_count) >> 32);
+	return (offset >> 32) * ring->line_count;
 }
 
-/* Goes on to the first point whose offset is not less, among those of one upper half. */
+/*
+ * How many points of a line are before a place, the upper eight bits of which
+ * count; CHASH_LINE_SLOTS if only the exact offsets can tell.
+ */
 static inline uint32_t
-chash_ring_settle_tie(const ChashRing *ring, uint32_t point, uint32_t high, uint32_t low)
+chash_line_rank(const ChashLine *line, uint64_t place)
 {
-	const uint32_t *lows = chash_ring_lows(ring);
+	uint8_t wanted = (uint8_t) (place >> 24);
+	uint32_t rank = 0;
 
-	while (chash_ring_points(ring)[point].high == high && lows[point] < low)
-		point++;
-	return point;
+#ifdef CHASH_SSE2
+	/* All at once; the two vectors overlap. */
+	__m128i all = _mm_set1_epi8((char) wanted);
+	__m128i low = _mm_loadu_si128((const __m128i *) line->places);
+	__m128i high = _mm_loadu_si128((const __m128i *) (line->places + CHASH_LINE_SLOTS - 16));
+	uint32_t after = (uint32_t) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(low, all), low)) |
+					 (uint32_t) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(high, all), high))
+						 << (CHASH_LINE_SLOTS - 16);
+
+	rank = (uint32_t) __builtin_ctz(after | 1u << CHASH_LINE_SLOTS);
+#else
+	for (int i = 0; i < CHASH_LINE_SLOTS; i++)
+		rank += line->places[i] < wanted;
+#endif
+	return rank < CHASH_LINE_SLOTS && line->places[rank] != wanted ? rank : CHASH_LINE_SLOTS;
 }
 
 /*
@@ -192,47 +217,35 @@ chash_ring_settle_tie(const ChashRing *ring, uint32_t point, uint32_t high, uint
 static inline uint32_t
 chash_ring_find(const ChashRing *ring, int64_t position)
 {
-	const ChashPoint *points = chash_ring_points(ring);
 	uint64_t offset = chash_ring_offset(ring, position);
-	uint32_t high = (uint32_t) (offset >> 32);
-	const uint32_t *bucket = chash_ring_buckets(ring) + chash_ring_bucket(ring, high);
-	uint32_t point = bucket[0];
-	uint32_t before;
+	uint64_t place = chash_ring_place(ring, offset);
+	const ChashLine *line = chash_ring_lines(ring) + (place >> 32);
+	uint32_t rank = chash_line_rank(line, place);
 
-	if (ring->crowded)
-	{
-		uint32_t end = bucket[1];
-
-		while (end - point > CHASH_CROWD)
-		{
-			uint32_t middle = point + (end - point) / 2;
-
-			if (points[middle].high < high ||
-				(points[middle].high == high && chash_ring_lows(ring)[middle] < (uint32_t) offset))
-				point = middle + 1;
-			else
-				end = middle;
-		}
-	}
-	do
-	{
-		before = 0;
-		for (int i = 0; i < CHASH_WINDOW; i++)
-			before += points[point + i].high < high;
-		point += before;
-	} while (before == CHASH_WINDOW);
-	if (points[point].high == high)
-		return chash_ring_settle_tie(ring, point, high, (uint32_t) offset);
-	return point;
+	if (rank == CHASH_LINE_SLOTS)
+		return chash_ring_search(ring, (uint32_t) (place >> 32), offset);
+	return line->first + rank;
 }
 
 /* The node that owns a position, CHASH_NO_NODE on a ring without points. */
 static inline uint32_t
 chash_ring_owner(const ChashRing *ring, int64_t position)
 {
-	if (ring->point_count == 0)
-		return CHASH_NO_NODE;
-	return chash_point_owner(ring, chash_ring_find(ring, position));
+	uint64_t offset;
+	uint64_t place;
+	const ChashLine *line;
+	uint32_t rank;
+
+	if (ring->plain)
+		return ring->point_count == 0 ? CHASH_NO_NODE
+									  : chash_point_owner(ring, chash_ring_find(ring, position));
+	offset = chash_ring_offset(ring, position);
+	place = chash_ring_place(ring, offset);
+	line = chash_ring_lines(ring) + (place >> 32);
+	rank = chash_line_rank(line, place);
+	if (rank == CHASH_LINE_SLOTS)
+		return chash_point_owner(ring, chash_ring_search(ring, (uint32_t) (place >> 32), offset));
+	return line->owners[rank];
 }
 
 /* The first live node at or after a position; CHASH_NO_NODE if there is none. */

@@ -450,7 +450,7 @@ test_edges(void)
 		node->token_count = MAX_TOKENS;
 	}
 	ring = build(&t.spec);
-	ok(ring->crowded && check_ring(ring) == NULL, "%u points in one bucket", ring->point_count);
+	ok(check_ring(ring) == NULL, "%u points in one bucket", ring->point_count);
 	free(ring);
 }
 
