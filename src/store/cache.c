@@ -413,7 +413,8 @@ build(ChashCachedRing *cached, const ChashCatalog *catalog, Snapshot snapshot)
 	if (!chash_definition_load(catalog, cached->name, snapshot, cached->as_of, &definition))
 		elog(ERROR, "ring \"%s\" has vanished while being read", cached->name);
 	ring = chash_definition_build(&definition);
-	cached->ring = memcpy(MemoryContextAllocHuge(cached->context, ring->size), ring, ring->size);
+	cached->memory = MemoryContextAllocHuge(cached->context, ring->size + PG_CACHE_LINE_SIZE);
+	cached->ring = memcpy((void *) CACHELINEALIGN(cached->memory), ring, ring->size);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(working);
 }
@@ -444,7 +445,6 @@ warn_of_triggers(void)
 static void
 share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *row)
 {
-	ChashRing *own = unconstify(ChashRing *, cached->ring);
 	ChashRingLabel label = {0};
 	ChashSharedRing *shared;
 	size_t length;
@@ -456,7 +456,7 @@ share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *
 	label.name_length = (uint8) Min(length, CHASH_MAX_NAME);
 	memcpy(label.name, name, label.name_length);
 	chash_shared_sweep(ring_exists, unconstify(ChashCatalog *, catalog));
-	shared = chash_shared_publish(&cached->key, &label, own);
+	shared = chash_shared_publish(&cached->key, &label, cached->ring);
 	if (shared == NULL)
 	{
 		cached->share_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARE_INTERVAL);
@@ -464,7 +464,8 @@ share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *
 	}
 	attach(cached, shared);
 	chash_cache_generation++;
-	pfree(own);
+	pfree(cached->memory);
+	cached->memory = NULL;
 }
 
 ChashCachedRing *

@@ -23,6 +23,7 @@ typedef struct ChashCachedRing
 	uint64 confirmed;		 /* serial of the snapshot that saw this version */
 	const ChashRing *ring;	 /* NULL from the end of a transaction to the next use */
 	ChashSharedRing *shared; /* where the ring is pinned, or NULL if it is this backend's own */
+	void *memory;			 /* of a ring of its own, to be freed */
 	const ChashHash *hash;
 	bool hash_tags;
 	int32 replicas;
