@@ -49,17 +49,33 @@ typedef struct Memory
 	TupleDesc descriptor; /* of the result, if it is a row */
 } Memory;
 
-static inline void
-text_key(Key *key, const text *value)
+/* As PG_GETARG_TEXT_PP, but without a call where there is nothing to do. */
+static inline struct varlena *
+get_varlena(Datum datum)
 {
+	struct varlena *value = (struct varlena *) DatumGetPointer(datum);
+
+	if (unlikely(VARATT_IS_COMPRESSED(value) || VARATT_IS_EXTERNAL(value)))
+		value = pg_detoast_datum_packed(value);
+	return value;
+}
+
+static inline void
+text_key(Key *key, const struct varlena *value)
+{
+	/* A backend's database and its encoding never change. */
+	static int encoding = -1;
+
+	if (unlikely(encoding < 0))
+		encoding = GetDatabaseEncoding();
 	key->bytes = VARDATA_ANY(value);
 	key->length = VARSIZE_ANY_EXHDR(value);
-	if (GetDatabaseEncoding() != PG_UTF8)
+	if (unlikely(encoding != PG_UTF8))
 		key->bytes = chash_to_utf8(key->bytes, key->length, &key->length);
 }
 
 static inline void
-bytea_key(Key *key, const bytea *value)
+bytea_key(Key *key, const struct varlena *value)
 {
 	key->bytes = VARDATA_ANY(value);
 	key->length = VARSIZE_ANY_EXHDR(value);
@@ -84,24 +100,24 @@ uuid_key(Key *key, const pg_uuid_t *value)
  * Defines the four SQL functions of a family, one for each type of key, which
  * all go on to family_of_key.
  */
-#define KEY_FUNCTION(family, type, get_argument) \
-	PG_FUNCTION_INFO_V1(family##_##type);        \
-	Datum family##_##type(PG_FUNCTION_ARGS)      \
-	{                                            \
-		Key key;                                 \
-                                                 \
-		if (unlikely(PG_ARGISNULL(0)))           \
-			PG_RETURN_NULL();                    \
-		type##_key(&key, get_argument(0));       \
-		return family##_of_key(fcinfo, &key);    \
-	}                                            \
+#define KEY_FUNCTION(family, type, from_datum)               \
+	PG_FUNCTION_INFO_V1(family##_##type);                    \
+	Datum family##_##type(PG_FUNCTION_ARGS)                  \
+	{                                                        \
+		Key key;                                             \
+                                                             \
+		if (unlikely(PG_ARGISNULL(0)))                       \
+			PG_RETURN_NULL();                                \
+		type##_key(&key, from_datum(fcinfo->args[0].value)); \
+		return family##_of_key(fcinfo, &key);                \
+	}                                                        \
 	extern Datum family##_##type(PG_FUNCTION_ARGS)
 
-#define KEY_FUNCTIONS(family)                        \
-	KEY_FUNCTION(family, text, PG_GETARG_TEXT_PP);   \
-	KEY_FUNCTION(family, bytea, PG_GETARG_BYTEA_PP); \
-	KEY_FUNCTION(family, bigint, PG_GETARG_INT64);   \
-	KEY_FUNCTION(family, uuid, PG_GETARG_UUID_P)
+#define KEY_FUNCTIONS(family)                    \
+	KEY_FUNCTION(family, text, get_varlena);     \
+	KEY_FUNCTION(family, bytea, get_varlena);    \
+	KEY_FUNCTION(family, bigint, DatumGetInt64); \
+	KEY_FUNCTION(family, uuid, DatumGetUUIDP)
 
 /* Is an argument of the call a constant of the query? */
 static bool
