@@ -56,23 +56,12 @@ chash_catalog_invalidations(void)
 	return invalidations;
 }
 
+/* Finds a table, and adds what its file and its triggers are at present to the era. */
 static Oid
-find_table(const char *name, Oid schema)
+find_table(ChashCatalog *catalog, Relation triggers, const char *name, Oid schema)
 {
-	Oid table = get_relname_relid(name, schema);
-
-	if (!OidIsValid(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table %s of the extension \"chash\" is missing", name)));
-	return table;
-}
-
-/* Adds what a table's file and its triggers are at present. */
-static void
-add_to_era(ChashCatalog *catalog, Relation triggers, Oid table)
-{
-	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	HeapTuple tuple = SearchSysCache2(RELNAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema));
+	Oid table;
 	ScanKeyData key;
 	SysScanDesc scan;
 	struct
@@ -80,11 +69,16 @@ add_to_era(ChashCatalog *catalog, Relation triggers, Oid table)
 		Oid object;
 		uint32 version; /* of it */
 		uint32 state;
-	} part = {table, 0, 0};
+	} part;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", table);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s of the extension \"chash\" is missing", name)));
+	table = ((Form_pg_class) GETSTRUCT(tuple))->oid;
+	part.object = table;
 	part.version = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
+	part.state = 0;
 	ReleaseSysCache(tuple);
 	catalog->era = hash_bytes_extended((const unsigned char *) &part, sizeof(part), catalog->era);
 
@@ -109,6 +103,7 @@ add_to_era(ChashCatalog *catalog, Relation triggers, Oid table)
 			catalog->guarded = false;
 	}
 	systable_endscan(scan);
+	return table;
 }
 
 static void
@@ -120,14 +115,11 @@ find_catalog(Oid function, ChashCatalog *catalog)
 	if (!OidIsValid(schema))
 		elog(ERROR, "cache lookup failed for function %u", function);
 	memset(catalog, 0, sizeof(*catalog));
-	catalog->rings = find_table("chash_rings", schema);
-	catalog->nodes = find_table("chash_nodes", schema);
-	catalog->history = find_table("chash_node_history", schema);
 	catalog->guarded = true;
 	triggers = table_open(TriggerRelationId, AccessShareLock);
-	add_to_era(catalog, triggers, catalog->rings);
-	add_to_era(catalog, triggers, catalog->nodes);
-	add_to_era(catalog, triggers, catalog->history);
+	catalog->rings = find_table(catalog, triggers, "chash_rings", schema);
+	catalog->nodes = find_table(catalog, triggers, "chash_nodes", schema);
+	catalog->history = find_table(catalog, triggers, "chash_node_history", schema);
 	table_close(triggers, AccessShareLock);
 	catalog->guarded &= catalog->trigger_count == CHASH_TRIGGERS;
 }
