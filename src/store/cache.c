@@ -157,12 +157,20 @@ detach(ChashCachedRing *cached)
 }
 
 static void
-backend_exits(int code, Datum argument)
+detach_all(void)
 {
 	dlist_iter iter;
 
+	if (attached_count == 0)
+		return;
 	dlist_foreach(iter, &cached_rings)
 		detach(dlist_container(ChashCachedRing, link, iter.cur));
+}
+
+static void
+backend_exits(int code, Datum argument)
+{
+	detach_all();
 }
 
 /* To be called before the first pin is taken. */
@@ -187,22 +195,6 @@ attach(ChashCachedRing *cached, ChashSharedRing *shared)
 }
 
 static void
-detach_unused(void)
-{
-	dlist_iter iter;
-
-	if (attached_count == 0)
-		return;
-	dlist_foreach(iter, &cached_rings)
-	{
-		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
-
-		if (cached->pins == 0)
-			detach(cached);
-	}
-}
-
-static void
 transaction_ended(XactEvent event, void *argument)
 {
 	switch (event)
@@ -214,7 +206,12 @@ transaction_ended(XactEvent event, void *argument)
 		case XACT_EVENT_PREPARE:
 			holding = false;
 			noisy_until = 0;
-			detach_unused();
+
+			/*
+			 * Also what chash_cache_pin keeps: nobody uses that any more, though after
+			 * an error the memory context that it was pinned for may still be there.
+			 */
+			detach_all();
 			break;
 		default:
 			break;
