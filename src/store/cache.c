@@ -55,8 +55,9 @@
  * somebody does to rows while the triggers are disabled.  Either begins a new era
  * (see catalog.h): rings are kept by name, stamp and era, and where the stamps
  * cannot be relied on nothing is kept.  PostgreSQL's relcache invalidations say
- * when to look for a new era; their callback may run at any moment, also while a
- * ring is being built, and only counts.
+ * when to look for a new era, and every look at the tables accepts those that have
+ * been sent; their callback may run at any moment, also while a ring is being built,
+ * and only counts.
  *
  * Where there is a shared cache (shared.c), built rings are in it, each once for
  * all backends; what a backend then has of its own are the names.  A ring is given
@@ -78,6 +79,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -494,6 +496,12 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	LockRelationOid(catalog->nodes, AccessShareLock);
 	if (as_of != CHASH_NOW)
 		LockRelationOid(catalog->history, AccessShareLock);
+
+	/*
+	 * The locks bring the messages only when they are new to the transaction; and
+	 * whoever alters triggers does not wait for them.
+	 */
+	AcceptInvalidationMessages();
 	catalog = chash_catalog(function);
 	notice_invalidations();
 	note_snapshot(snapshot);
