@@ -22,14 +22,16 @@ PG_FUNCTION_INFO_V1(chash_cache_reset);
 
 /*
  * The name of a ring, which may be another database's: what this one's encoding
- * has no characters for is shown as question marks.
+ * has no characters for is shown as question marks.  (In a database with encoding
+ * SQL_ASCII, names may be anything.)
  */
 static char *
 ring_name(const ChashRingLabel *label, bool foreign)
 {
 	char *name;
 
-	if (!foreign || GetDatabaseEncoding() == PG_UTF8)
+	if (!foreign || (GetDatabaseEncoding() == PG_UTF8 &&
+					 pg_verify_mbstr(PG_UTF8, label->name, label->name_length, true)))
 		return chash_from_utf8(label->name, label->name_length);
 	name = pnstrdup(label->name, label->name_length);
 	for (char *c = name; *c != '\0'; c++)
