@@ -40,6 +40,7 @@
 int chash_cache_size = 16384;
 
 static void *segment = NULL;
+static bool preloaded = false;
 static ChashSegmentFormat format_segment = NULL;
 static ChashSegmentAttach attach_segment = NULL;
 static shmem_request_hook_type previous_request_hook = NULL;
@@ -93,7 +94,8 @@ chash_segment_init(ChashSegmentFormat format, ChashSegmentAttach attach)
 		&chash_cache_size, 16384, 0, MAX_KILOBYTES,
 		process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP, GUC_UNIT_KB,
 		NULL, NULL, NULL);
-	if (!process_shared_preload_libraries_in_progress)
+	preloaded = process_shared_preload_libraries_in_progress;
+	if (!preloaded)
 		return;
 	previous_request_hook = shmem_request_hook;
 	shmem_request_hook = request_segment;
@@ -239,7 +241,7 @@ chash_segment(void)
 bool
 chash_segment_needs_preload(void)
 {
-	return segment == NULL;
+	return !preloaded;
 }
 
 #endif
