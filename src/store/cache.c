@@ -456,13 +456,14 @@ share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *
 	label.name_length = (uint8) Min(length, CHASH_MAX_NAME);
 	memcpy(label.name, name, label.name_length);
 	chash_shared_sweep(ring_exists, unconstify(ChashCatalog *, catalog));
-	shared = chash_shared_publish(&cached->key, &label, own);
+	shared = chash_shared_publish(&cached->key, &label, own, cached->share_at != 0);
 	if (shared == NULL)
 	{
 		cached->share_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARE_INTERVAL);
 		return;
 	}
 	attach(cached, shared);
+	cached->share_at = 0;
 	chash_cache_generation++;
 	pfree(own);
 }

@@ -416,7 +416,8 @@ log_refusal(Cause cause, const ChashRingLabel *label, Size size)
 }
 
 ChashSharedRing *
-chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const ChashRing *ring)
+chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const ChashRing *ring,
+					 bool again)
 {
 	TimestampTz now;
 	ChashSharedRing *place;
@@ -431,7 +432,7 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 	place = find(key);
 	if (place == NULL)
 		place = add_place(key, label, now);
-	if (place != NULL)
+	if (place != NULL && (!again || place->builds == 0))
 		place->builds++;
 	if (place != NULL && place->state == READY)
 		pin(place, now);
@@ -454,7 +455,8 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 		}
 		if (place != NULL && place->state == REFUSED)
 		{
-			place->fallbacks++;
+			if (!again || place->fallbacks == 0)
+				place->fallbacks++;
 			if (place->retry_at <= now)
 				place->retry_at = TimestampTzPlusMilliseconds(now, GRACE);
 		}
