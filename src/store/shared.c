@@ -110,6 +110,7 @@ typedef struct Cache
 	uint32 free_places; /* the first one */
 	uint32 hand;		/* the place that the next sweep begins with */
 	bool logged[CAUSES];
+	uint64 unplaced; /* fallbacks that there was no place to count at */
 	uint32 chains[FLEXIBLE_ARRAY_MEMBER];
 } Cache;
 
@@ -161,6 +162,7 @@ chash_shared_format(void *segment, Size size)
 	memset(map(made), 0, words * sizeof(uint64));
 	LWLockInitialize(&made->lock, LWLockNewTrancheId());
 	made->hand = 0;
+	made->unplaced = 0;
 	for (int cause = 0; cause < CAUSES; cause++)
 		made->logged[cause] = false;
 	for (uint32 i = 0; i < chain_count; i++)
@@ -526,6 +528,8 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 			log = !cache->logged[cause];
 			cache->logged[cause] = true;
 		}
+		if (place == NULL && !again)
+			cache->unplaced++;
 		if (place != NULL && place->state == REFUSED)
 		{
 			if (!again || place->fallbacks == 0)
@@ -616,6 +620,7 @@ chash_shared_reset(void)
 	}
 	for (int cause = 0; cause < CAUSES; cause++)
 		cache->logged[cause] = false;
+	cache->unplaced = 0;
 	LWLockRelease(&cache->lock);
 }
 
@@ -627,7 +632,7 @@ chash_shared_list(uint32 *count)
 	*count = 0;
 	if (!chash_shared_exists())
 		return NULL;
-	list = palloc_array(ChashSharedStatus, cache->place_count);
+	list = palloc_array(ChashSharedStatus, cache->place_count + 1);
 	LWLockAcquire(&cache->lock, LW_SHARED);
 	for (uint32 i = 0; i < cache->place_count; i++)
 	{
@@ -646,6 +651,14 @@ chash_shared_list(uint32 *count)
 		status->fallbacks = place->fallbacks;
 		status->last_used = (TimestampTz) pg_atomic_read_u64(&place->last_used);
 		(*count)++;
+	}
+	if (cache->unplaced > 0)
+	{
+		ChashSharedStatus *status = &list[(*count)++];
+
+		memset(status, 0, sizeof(*status));
+		status->builds = cache->unplaced;
+		status->fallbacks = cache->unplaced;
 	}
 	LWLockRelease(&cache->lock);
 	return list;

@@ -92,7 +92,10 @@ extern void chash_shared_sweep(bool (*ring_exists)(const char *name, void *argum
 /* Empties the cache and its counters, but for what is in use. */
 extern void chash_shared_reset(void);
 
-/* Gives what is there, in palloc'd memory. */
+/*
+ * Gives what is there, in palloc'd memory; with an empty name, what found no place
+ * to be counted at.
+ */
 extern ChashSharedStatus *chash_shared_list(uint32 *count);
 
 #endif
