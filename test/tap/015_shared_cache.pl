@@ -510,6 +510,22 @@ foreach my $session ($a, $b)
 }
 sees($_, 'hidden', 'v2 in disguise', 'until it is over') foreach $a, $b, $c;
 
+# A name that is too long, as triggers would have said, keeps nobody from anything.
+$server->safe_psql('postgres', join ";\n",
+	'BEGIN',
+	'ALTER TABLE chash_rings DISABLE TRIGGER USER',
+	$steps[0],
+	q{INSERT INTO chash_rings (ring, placement, hash, vnodes, hash_tags, replicas, epoch, fingerprint, history_from, version)
+		SELECT repeat('ü', 130), placement, hash, vnodes, hash_tags, replicas, epoch, fingerprint, history_from, gen_random_uuid() FROM chash_rings WHERE ring = 'hidden'},
+	q{INSERT INTO chash_nodes (ring, node, weight, state, epoch) SELECT repeat('ü', 130), 'long', weight, state, epoch FROM chash_nodes WHERE ring = 'hidden'},
+	(grep { /ENABLE/ } @steps),
+	(map { "ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER $_" } split ' ', 'chash_before_row chash_after_row chash_after_statement chash_before_truncate'),
+	'COMMIT');
+is($server->safe_psql('postgres', q{SELECT chash_node('apple', repeat('ü', 130))}), 'long', 'a name that is too long');
+$monitor->query_safe(q{SELECT become('v3', 'hidden')});
+sees($_, 'hidden', 'v3', 'other rings are looked up') foreach $a, $b;
+are_blocks('hidden', 'epoch', $monitor->query_safe(q{SELECT epoch FROM chash_rings WHERE ring = 'hidden'}), 'and shown');
+
 # Dropped and created again, under the same name and with the same epoch.
 sees($a, 'old', 'v23', 'before DROP EXTENSION');
 my ($epoch) = $monitor->query_safe(q{SELECT epoch FROM chash_rings WHERE ring = 'bystander'});
