@@ -149,6 +149,8 @@ are_blocks('one', 'epoch', '4', 'and the one before is gone');
 # ---------------------------------------------------------------------------
 
 my ($a, $b, $c) = splice @sessions, 0, 3;
+# The time limit is for a query, not for the session.
+$_->set_query_timer_restart foreach $monitor, $a, $b, $c;
 $_->quit foreach @sessions;
 $monitor->query_safe(q{SELECT make('v1', 'pins'); SELECT make('v1', 'other')});
 
@@ -443,52 +445,56 @@ sees($a, 'truncated', 'v2', 'CLUSTER in a transaction');
 $a->query_safe('ROLLBACK');
 proof_holds($_, 'after its ROLLBACK') foreach $a, $b, $c;
 
-# Whoever disables triggers changes rows without a new stamp.  Before each of these
-# steps sessions take a snapshot, and look at the ring at once, or later; what each of
-# them is told has to be what it was when the snapshot was taken.
+# Whoever disables triggers changes rows without a new stamp.  Before each of these steps
+# sessions take a snapshot, and look at the ring before the step, after it, or when others
+# have looked after the triggers are enabled again.  What each of them is told has to be
+# what it was when the snapshot was taken.
+my @enable = map { "ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER $_" }
+  split ' ', 'chash_before_row chash_after_row chash_after_insert chash_after_update chash_after_delete chash_before_truncate';
 my @steps = (
 	q{ALTER TABLE chash_nodes DISABLE TRIGGER USER},
 	q{UPDATE chash_nodes SET node = 'v2 in disguise' WHERE ring = 'disguised'},
-	(map { "ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER $_" } split ' ', 'chash_before_row chash_after_row chash_after_insert chash_after_update chash_after_delete chash_before_truncate'),
+	@enable,
 	q{SELECT become('v3', 'disguised')});
+my $enabled = $#steps - 1;
 $monitor->query_safe(q{SELECT make('v2', 'disguised'); SELECT make('v2', 'bystander')});
 sees($monitor, 'disguised', 'v2', 'before the triggers are disabled');
 
-# Has been in one transaction all the time, and has got no message but by chash itself.
+# Has been in one transaction all the time.
 $b->query_safe('BEGIN');
 sees($b, 'bystander', 'v2', 'a READ COMMITTED transaction');
 my @readers;
-foreach my $i (0 .. $#steps)
+foreach my $step (0 .. $#steps)
 {
-	my $expected = $i < 2 ? 'v2' : 'v2 in disguise';
+	my $expected = $step < 2 ? 'v2' : 'v2 in disguise';
 
-	foreach my $looks (0, 1)
+	foreach my $looks ('before', 'after', 'late')
 	{
 		my $reader = open_session($server);
 
 		$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-		if ($looks)
+		if ($looks eq 'before')
 		{
 			$reader->query(version_of('bystander'));
-			$reader->query(version_of('disguised')) eq $expected or fail("step $i: the reader sees $expected");
-			$reader->{stderr} = '';
+			sees($reader, 'disguised', $expected, "before step $step");
 		}
-		push @readers, [ $reader, $expected, $i, $looks ];
+		push @readers, [ $reader, $expected, "a snapshot of step $step, looked at $looks", $looks eq 'late' ? $enabled : 0 ];
 	}
-	$server->safe_psql('postgres', $steps[$i]);
-	$expected = $i < 1 ? 'v2' : $i < $#steps ? 'v2 in disguise' : 'v3';
-	is($b->query(version_of('disguised')), $expected, "step $i: a READ COMMITTED transaction");
-	is($server->safe_psql('postgres', version_of('disguised')), $expected, "step $i: a new session");
-	is($_->[0]->query(version_of('disguised')), $_->[1], "step $i: a snapshot of step $_->[2]" . ($_->[3] ? ', looked at before' : '')) foreach @readers;
-	$_->{stderr} = '' foreach $b, map { $_->[0] } @readers;
+	$server->safe_psql('postgres', $steps[$step]);
+	$expected = $step < 1 ? 'v2' : $step <= $enabled ? 'v2 in disguise' : 'v3';
+	is($server->safe_psql('postgres', version_of('disguised')), $expected, "step $step: a new session");
+	is($b->query(version_of('disguised')), $expected, "step $step: a READ COMMITTED transaction");
+	foreach my $reader (grep { $_->[3] <= $step } @readers)
+	{
+		is($reader->[0]->query(version_of('disguised')), $reader->[1], "step $step: $reader->[2]");
+	}
 }
-$b->query_safe('COMMIT');
-sees($_, 'disguised', 'v3', 'all see the last version') foreach $a, $b, $c;
-foreach my $reader (@readers)
+foreach my $session ($b, map { $_->[0] } @readers)
 {
-	$reader->[0]->query_safe('COMMIT');
-	$reader->[0]->query(version_of('disguised')) eq 'v3' or fail('all readers see the last version');
-	$reader->[0]->quit;
+	$session->{stderr} = '';
+	$session->query_safe('COMMIT');
+	sees($session, 'disguised', 'v3', 'in the end');
+	$session->quit if $session != $b;
 }
 
 # What a READ COMMITTED transaction builds while triggers are disabled, and knows nothing of
@@ -500,7 +506,7 @@ $_->query(version_of('bystander')) foreach $a, $b;
 $server->safe_psql('postgres', "$steps[0]; UPDATE chash_nodes SET node = 'v2 in disguise' WHERE ring = 'hidden'");
 is($b->query(version_of('hidden')), 'v2 in disguise', 'a READ COMMITTED transaction sees what was done without triggers');
 is($a->query(version_of('hidden')), 'v2', 'and an older snapshot does not');
-$server->safe_psql('postgres', join ';', grep { /ENABLE/ } @steps);
+$server->safe_psql('postgres', join ';', @enable);
 is($b->query(version_of('hidden')), 'v2 in disguise', 'nor when triggers are enabled again');
 is($a->query(version_of('hidden')), 'v2', 'each of them');
 foreach my $session ($a, $b)
@@ -518,7 +524,7 @@ $server->safe_psql('postgres', join ";\n",
 	q{INSERT INTO chash_rings (ring, placement, hash, vnodes, hash_tags, replicas, epoch, fingerprint, history_from, version)
 		SELECT repeat('ü', 130), placement, hash, vnodes, hash_tags, replicas, epoch, fingerprint, history_from, gen_random_uuid() FROM chash_rings WHERE ring = 'hidden'},
 	q{INSERT INTO chash_nodes (ring, node, weight, state, epoch) SELECT repeat('ü', 130), 'long', weight, state, epoch FROM chash_nodes WHERE ring = 'hidden'},
-	(grep { /ENABLE/ } @steps),
+	@enable,
 	(map { "ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER $_" } split ' ', 'chash_before_row chash_after_row chash_after_statement chash_before_truncate'),
 	'COMMIT');
 is($server->safe_psql('postgres', q{SELECT chash_node('apple', repeat('ü', 130))}), 'long', 'a name that is too long');

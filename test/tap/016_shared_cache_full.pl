@@ -107,6 +107,8 @@ is($monitor->query_safe('SELECT sum(pins) FROM chash_cache'), '0', 'nothing is p
 # Every block is pinned, and stays what it is.
 $monitor->query_safe('SELECT chash_cache_reset()');
 my $holder = open_session($server);
+# The time limit is for a query, not for the session.
+$_->set_query_timer_restart foreach $monitor, $other, $holder;
 is($holder->query_safe("BEGIN;\n$all"), $answers, 'a transaction that looks up all rings');
 my $held = $monitor->query_safe('SELECT count(*) FROM blocks WHERE pins = 1');
 cmp_ok($held, '>', 0, 'has what fits pinned');
