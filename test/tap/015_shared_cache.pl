@@ -150,7 +150,7 @@ are_blocks('one', 'epoch', '4', 'and the one before is gone');
 
 my ($a, $b, $c) = splice @sessions, 0, 3;
 # The time limit is for a query, not for the session.
-$_->set_query_timer_restart foreach $monitor, $a, $b, $c;
+$_->set_query_timer_restart(1) foreach $monitor, $a, $b, $c;
 $_->quit foreach @sessions;
 $monitor->query_safe(q{SELECT make('v1', 'pins'); SELECT make('v1', 'other')});
 
@@ -400,6 +400,17 @@ sees($_, 'old', 'v22', 'in the end all see the last one') foreach $a, $b, $c;
 $monitor->query_safe(q{SELECT become('v23', 'old')});
 sees($a, 'old', 'v23', 'the next version');
 are_blocks('old', 'epoch, pins', '23|0', 'is left alone');
+
+# An old version that comes late.
+$monitor->query_safe(q{SELECT make('v2', 'late')});
+$a->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+$monitor->query_safe(q{SELECT become('v3', 'late')});
+sees($b, 'late', 'v3', 'the newer version first');
+sees($a, 'late', 'v2', 'then the older one');
+are_blocks('late', 'epoch, pins', "2|1\n3|0", 'does not drive it out');
+$a->query_safe('COMMIT');
+sees($b, 'late', 'v3', 'which is found');
+are_blocks('late', 'epoch, builds, hits', "2|1|0\n3|1|1", 'as it was');
 
 # Past epochs.
 is($a->query(q{SELECT string_agg(chash_node_as_of('apple', epoch, 'old'), ' ' ORDER BY epoch) FROM unnest('{2,7,23}'::int[]) AS epoch}), 'v2 v7 v23', 'what was in past epochs');

@@ -108,7 +108,7 @@ is($monitor->query_safe('SELECT sum(pins) FROM chash_cache'), '0', 'nothing is p
 $monitor->query_safe('SELECT chash_cache_reset()');
 my $holder = open_session($server);
 # The time limit is for a query, not for the session.
-$_->set_query_timer_restart foreach $monitor, $other, $holder;
+$_->set_query_timer_restart(1) foreach $monitor, $other, $holder;
 is($holder->query_safe("BEGIN;\n$all"), $answers, 'a transaction that looks up all rings');
 my $held = $monitor->query_safe('SELECT count(*) FROM blocks WHERE pins = 1');
 cmp_ok($held, '>', 0, 'has what fits pinned');

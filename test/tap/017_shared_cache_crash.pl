@@ -182,7 +182,7 @@ big_one_fits('there is room for the big ring still');
 
 my $monitor = open_session($server);
 # The time limit is for a query, not for the session.
-$monitor->set_query_timer_restart;
+$monitor->set_query_timer_restart(1);
 my $start = $monitor->query_safe('SELECT pg_postmaster_start_time()');
 my @sessions;
 my %count = (cancel => 0, terminate => 0, timeout => 0);
@@ -192,7 +192,7 @@ sub replace_session
 	my ($i) = @_;
 	my $session = open_session($server);
 
-	$session->set_query_timer_restart;
+	$session->set_query_timer_restart(1);
 	$sessions[$i] = [ $session, $session->query_safe('SELECT pg_backend_pid()') ];
 	return;
 }
