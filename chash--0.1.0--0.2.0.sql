@@ -20,7 +20,7 @@ GRANT SELECT ON TABLE chash_cache TO PUBLIC;
 
 COMMENT ON FUNCTION chash_cache_rings() IS 'What is in the shared cache; view chash_cache has the same with the names of databases.';
 COMMENT ON FUNCTION chash_cache_reset() IS 'Empties the shared cache, of all databases, and its counters; what transactions are using goes when they end. For superusers. Error: 42501 not a superuser.';
-COMMENT ON VIEW chash_cache IS 'The built rings in shared memory, one row for each version of a ring. Those of other databases are shown to members of pg_read_all_stats only. Empty if there is no shared cache.';
+COMMENT ON VIEW chash_cache IS 'The built rings in shared memory, one row for each version of a ring, and at times one without a name that counts those for which there was not even a row. Those of other databases are shown to members of pg_read_all_stats only. Empty if there is no shared cache.';
 COMMENT ON COLUMN chash_cache.database IS 'The database that the ring is in; NULL if it has been dropped.';
 COMMENT ON COLUMN chash_cache.ring IS 'Name of the ring.';
 COMMENT ON COLUMN chash_cache.epoch IS 'Epoch of the ring that was built.';

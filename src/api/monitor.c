@@ -30,9 +30,8 @@ ring_name(const ChashRingLabel *label, bool foreign)
 {
 	char *name;
 
-	if (!foreign ||
-		(GetDatabaseEncoding() == PG_UTF8 &&
-		 pg_verify_mbstr(PG_UTF8, label->name, label->name_length, true)))
+	if (!foreign || (GetDatabaseEncoding() == PG_UTF8 &&
+					 pg_verify_mbstr(PG_UTF8, label->name, label->name_length, true)))
 		return chash_from_utf8(label->name, label->name_length);
 	name = pnstrdup(label->name, label->name_length);
 	for (char *c = name; *c != '\0'; c++)
@@ -63,6 +62,7 @@ chash_cache_rings(PG_FUNCTION_ARGS)
 	{
 		const ChashSharedStatus *status = &list[i];
 		bool foreign = status->key.database != MyDatabaseId;
+		bool nameless = status->label.name_length == 0;
 		Datum values[13];
 		bool nulls[13] = {0};
 		int n = 0;
@@ -70,8 +70,11 @@ chash_cache_rings(PG_FUNCTION_ARGS)
 		if (foreign && !all)
 			continue;
 		values[n++] = ObjectIdGetDatum((Oid) status->key.database);
+		nulls[n] = nameless;
 		values[n++] = CStringGetTextDatum(ring_name(&status->label, foreign));
+		nulls[n] = nameless;
 		values[n++] = Int64GetDatum(status->label.epoch);
+		nulls[n] = nameless;
 		values[n++] = BoolGetDatum(status->key.as_of != CHASH_NOW);
 		nulls[n] = status->label.fingerprint[0] == '\0';
 		values[n++] = CStringGetTextDatum(status->label.fingerprint);
@@ -81,6 +84,7 @@ chash_cache_rings(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum((int64) status->hits);
 		values[n++] = Int64GetDatum((int64) status->builds);
 		values[n++] = Int64GetDatum((int64) status->fallbacks);
+		nulls[n] = nameless;
 		values[n++] = TimestampTzGetDatum(status->last_used);
 		Assert(n == result->setDesc->natts);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

@@ -450,19 +450,23 @@ share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *
 	size_t length;
 	const char *name = chash_to_utf8(row->ring, strlen(row->ring), &length);
 
+	/* A name as long as that has come in while triggers were disabled. */
+	if (length > CHASH_MAX_NAME)
+		return;
 	label.epoch = cached->epoch;
 	if (cached->as_of == CHASH_NOW)
 		strlcpy(label.fingerprint, row->fingerprint, sizeof(label.fingerprint));
-	label.name_length = (uint8) Min(length, CHASH_MAX_NAME);
+	label.name_length = (uint8) length;
 	memcpy(label.name, name, label.name_length);
 	chash_shared_sweep(ring_exists, unconstify(ChashCatalog *, catalog));
-	shared = chash_shared_publish(&cached->key, &label, cached->ring);
+	shared = chash_shared_publish(&cached->key, &label, cached->ring, cached->share_at != 0);
 	if (shared == NULL)
 	{
 		cached->share_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARE_INTERVAL);
 		return;
 	}
 	attach(cached, shared);
+	cached->share_at = 0;
 	chash_cache_generation++;
 	pfree(cached->memory);
 	cached->memory = NULL;

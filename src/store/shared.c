@@ -2,10 +2,11 @@
  * shared.c
  *		Built rings in shared memory, each once for all backends.
  *
- *	+--------+------------------+---------+---------------------------+
- *	| header | chain heads      | places  | pages                     |
- *	|        | [2^n]            | [count] | given out by freepage.c   |
- *	+--------+------------------+---------+---------------------------+
+ *	+--------+-------------+-------------+---------+------------------+
+ *	| header | chain heads | map         | places  | pages            |
+ *	|        | [2^n]       | [a bit for  | [count] |                  |
+ *	|        |             |  each page] |         |                  |
+ *	+--------+-------------+-------------+---------+------------------+
  *
  * A place says what is in some run of pages: the block of a built ring, which
  * never changes.  It is found by its key through chains of a hash table, and
@@ -43,9 +44,13 @@
 #include "port/atomics.h"
 #include "port/pg_bitutils.h"
 #include "storage/lwlock.h"
-#include "utils/freepage.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+
+#define PAGE_BYTES 4096
+
+/* Pages in a word of the map. */
+#define WORD_PAGES 64
 
 /* One place for so many bytes. */
 #define BYTES_PER_PLACE 8192
@@ -96,14 +101,16 @@ typedef struct Cache
 {
 	LWLock lock;
 	uint64 size; /* of the segment */
+	uint64 map_offset;
 	uint64 places_offset;
-	Size page_count; /* all that can be given out */
+	uint64 pages_offset;
+	Size page_count;
 	uint32 place_count;
 	uint32 chain_count; /* a power of two */
 	uint32 free_places; /* the first one */
 	uint32 hand;		/* the place that the next sweep begins with */
 	bool logged[CAUSES];
-	FreePageManager pages;
+	uint64 unplaced; /* fallbacks that there was no place to count at */
 	uint32 chains[FLEXIBLE_ARRAY_MEMBER];
 } Cache;
 
@@ -121,20 +128,41 @@ places(const Cache *of)
 	return (ChashSharedRing *) ((char *) of + of->places_offset);
 }
 
+/* Bits are set for pages that are taken. */
+static inline uint64 *
+map(const Cache *of)
+{
+	return (uint64 *) ((char *) of + of->map_offset);
+}
+
+static inline Size
+count_pages(Size bytes)
+{
+	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+}
+
 void
 chash_shared_format(void *segment, Size size)
 {
 	Cache *made = segment;
 	uint32 count = (uint32) Min(size / BYTES_PER_PLACE, PG_UINT16_MAX);
 	uint32 chain_count = pg_nextpower2_32(count);
-	Size used;
+
+	/* Somewhat more than can be needed. */
+	Size words = size / PAGE_BYTES / WORD_PAGES + 1;
 
 	made->size = size;
 	made->place_count = count;
 	made->chain_count = chain_count;
-	made->places_offset = MAXALIGN(offsetof(Cache, chains) + chain_count * sizeof(uint32));
+	made->map_offset = MAXALIGN(offsetof(Cache, chains) + chain_count * sizeof(uint32));
+	made->places_offset = made->map_offset + words * sizeof(uint64);
+	made->pages_offset =
+		PAGE_BYTES * count_pages(made->places_offset + count * sizeof(ChashSharedRing));
+	made->page_count = (size - made->pages_offset) / PAGE_BYTES;
+	memset(map(made), 0, words * sizeof(uint64));
 	LWLockInitialize(&made->lock, LWLockNewTrancheId());
 	made->hand = 0;
+	made->unplaced = 0;
 	for (int cause = 0; cause < CAUSES; cause++)
 		made->logged[cause] = false;
 	for (uint32 i = 0; i < chain_count; i++)
@@ -152,11 +180,6 @@ chash_shared_format(void *segment, Size size)
 		pg_atomic_init_u64(&place->last_used, 0);
 		made->free_places = i;
 	}
-
-	used = fpm_size_to_pages(made->places_offset + count * sizeof(ChashSharedRing));
-	made->page_count = size / FPM_PAGE_SIZE - used;
-	FreePageManagerInitialize(&made->pages, (char *) made);
-	FreePageManagerPut(&made->pages, used, made->page_count);
 }
 
 void
@@ -173,9 +196,61 @@ chash_shared_exists(void)
 }
 
 /* ----------------------------------------------------------------
- * Places; the lock is held for all of this
+ * Pages and places; the lock is held for all of this
  * ----------------------------------------------------------------
  */
+
+/* The first page from there on that is taken, or free; page_count if there is none. */
+static Size
+next_page(Size from, bool taken)
+{
+	uint64 flip = taken ? 0 : ~UINT64CONST(0);
+	Size last_word = cache->page_count / WORD_PAGES;
+	Size word = from / WORD_PAGES;
+	uint64 bits = (map(cache)[word] ^ flip) & (~UINT64CONST(0) << (from % WORD_PAGES));
+
+	while (bits == 0 && word < last_word)
+		bits = map(cache)[++word] ^ flip;
+	if (bits == 0)
+		return cache->page_count;
+	return Min(word * WORD_PAGES + (Size) pg_rightmost_one_pos64(bits), cache->page_count);
+}
+
+static void
+mark_pages(Size first, Size count, bool taken)
+{
+	for (Size page = first; page < first + count; page++)
+	{
+		uint64 bit = UINT64CONST(1) << (page % WORD_PAGES);
+
+		Assert(((map(cache)[page / WORD_PAGES] & bit) == 0) == taken);
+		if (taken)
+			map(cache)[page / WORD_PAGES] |= bit;
+		else
+			map(cache)[page / WORD_PAGES] &= ~bit;
+	}
+}
+
+/* Takes a run of pages, the smallest that is large enough; false if there is none. */
+static bool
+take_pages(Size count, Size *first)
+{
+	Size best = 0;
+	Size end;
+
+	for (Size page = next_page(0, false); page < cache->page_count; page = next_page(end, false))
+	{
+		end = next_page(page, true);
+		if (end - page >= count && (best == 0 || end - page < best))
+		{
+			best = end - page;
+			*first = page;
+		}
+	}
+	if (best > 0)
+		mark_pages(*first, count, true);
+	return best > 0;
+}
 
 static inline uint32 *
 chain_of(const ChashRingKey *key)
@@ -214,8 +289,7 @@ unchain(ChashSharedRing *place)
 static void
 free_pages(ChashSharedRing *place)
 {
-	if (place->page_count > 0)
-		FreePageManagerPut(&cache->pages, place->first_page, place->page_count);
+	mark_pages(place->first_page, place->page_count, false);
 	place->page_count = 0;
 }
 
@@ -320,11 +394,11 @@ add_place(const ChashRingKey *key, const ChashRingLabel *label, TimestampTz now)
 static bool
 allocate(ChashSharedRing *place, Size size, TimestampTz now)
 {
-	Size pages = fpm_size_to_pages(size);
+	Size pages = count_pages(size);
 
 	if (pages > cache->page_count)
 		return false;
-	while (!FreePageManagerGet(&cache->pages, pages, &place->first_page))
+	while (!take_pages(pages, &place->first_page))
 	{
 		if (!make_room(now))
 			return false;
@@ -358,7 +432,8 @@ supersede(const ChashSharedRing *latest)
 const ChashRing *
 chash_shared_ring(const ChashSharedRing *shared)
 {
-	return (const ChashRing *) ((char *) cache + FPM_PAGE_SIZE * shared->first_page);
+	return (const ChashRing *) ((char *) cache + cache->pages_offset +
+								PAGE_BYTES * shared->first_page);
 }
 
 ChashSharedRing *
@@ -405,7 +480,7 @@ log_refusal(Cause cause, const ChashRingLabel *label, Size size)
 		ereport(LOG,
 				(errmsg("ring \"%s\" is too large for the shared cache of chash", name),
 				 errdetail("It takes %zu kB, and there are %zu kB. Sessions build it for themselves.",
-						   size / 1024, cache->page_count * FPM_PAGE_SIZE / 1024),
+						   size / 1024, cache->page_count * PAGE_BYTES / 1024),
 				 errhint("Raise \"chash.cache_size\".")));
 	else
 		ereport(LOG,
@@ -416,7 +491,8 @@ log_refusal(Cause cause, const ChashRingLabel *label, Size size)
 }
 
 ChashSharedRing *
-chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const ChashRing *ring)
+chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const ChashRing *ring,
+					 bool again)
 {
 	TimestampTz now;
 	ChashSharedRing *place;
@@ -431,7 +507,7 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 	place = find(key);
 	if (place == NULL)
 		place = add_place(key, label, now);
-	if (place != NULL)
+	if (place != NULL && (!again || place->builds == 0))
 		place->builds++;
 	if (place != NULL && place->state == READY)
 		pin(place, now);
@@ -447,14 +523,17 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 	{
 		if (place == NULL || place->state == REFUSED)
 		{
-			if (fpm_size_to_pages(ring->size) > cache->page_count)
+			if (count_pages(ring->size) > cache->page_count)
 				cause = TOO_LARGE;
 			log = !cache->logged[cause];
 			cache->logged[cause] = true;
 		}
+		if (place == NULL && !again)
+			cache->unplaced++;
 		if (place != NULL && place->state == REFUSED)
 		{
-			place->fallbacks++;
+			if (!again || place->fallbacks == 0)
+				place->fallbacks++;
 			if (place->retry_at <= now)
 				place->retry_at = TimestampTzPlusMilliseconds(now, GRACE);
 		}
@@ -541,6 +620,7 @@ chash_shared_reset(void)
 	}
 	for (int cause = 0; cause < CAUSES; cause++)
 		cache->logged[cause] = false;
+	cache->unplaced = 0;
 	LWLockRelease(&cache->lock);
 }
 
@@ -552,7 +632,7 @@ chash_shared_list(uint32 *count)
 	*count = 0;
 	if (!chash_shared_exists())
 		return NULL;
-	list = palloc_array(ChashSharedStatus, cache->place_count);
+	list = palloc_array(ChashSharedStatus, cache->place_count + 1);
 	LWLockAcquire(&cache->lock, LW_SHARED);
 	for (uint32 i = 0; i < cache->place_count; i++)
 	{
@@ -563,7 +643,7 @@ chash_shared_list(uint32 *count)
 			continue;
 		status->key = place->key;
 		status->label = place->label;
-		status->bytes = place->page_count * FPM_PAGE_SIZE;
+		status->bytes = place->page_count * PAGE_BYTES;
 		status->points = place->points;
 		status->pins = pg_atomic_read_u32(&place->pins);
 		status->hits = pg_atomic_read_u64(&place->hits);
@@ -571,6 +651,14 @@ chash_shared_list(uint32 *count)
 		status->fallbacks = place->fallbacks;
 		status->last_used = (TimestampTz) pg_atomic_read_u64(&place->last_used);
 		(*count)++;
+	}
+	if (cache->unplaced > 0)
+	{
+		ChashSharedStatus *status = &list[(*count)++];
+
+		memset(status, 0, sizeof(*status));
+		status->builds = cache->unplaced;
+		status->fallbacks = cache->unplaced;
 	}
 	LWLockRelease(&cache->lock);
 	return list;

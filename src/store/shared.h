@@ -68,13 +68,13 @@ extern ChashSharedRing *chash_shared_attach(const ChashRingKey *key);
 /*
  * Puts a copy of a ring into the cache and pins it; or pins the one that
  * somebody else was faster with.  Gives NULL if there is no room, or somebody
- * is at it just now.
+ * is at it just now; who tries later `again` is not counted once more.
  *
  * Versions of the same ring with lower epochs are not wanted any more, and go
  * when their users have gone.
  */
 extern ChashSharedRing *chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label,
-											 const ChashRing *ring);
+											 const ChashRing *ring, bool again);
 
 extern const ChashRing *chash_shared_ring(const ChashSharedRing *shared);
 
@@ -92,7 +92,10 @@ extern void chash_shared_sweep(bool (*ring_exists)(const char *name, void *argum
 /* Empties the cache and its counters, but for what is in use. */
 extern void chash_shared_reset(void);
 
-/* Gives what is there, in palloc'd memory. */
+/*
+ * Gives what is there, in palloc'd memory; with an empty name, what found no place
+ * to be counted at.
+ */
 extern ChashSharedStatus *chash_shared_list(uint32 *count);
 
 #endif
