@@ -7,6 +7,12 @@
 #   bash test/run.sh                  everything
 #   bash test/run.sh regress tap      these stages alone
 #
+# Settings in the environment:
+#
+#   PG_CONFIG             the PostgreSQL to test with (see setup.sh)
+#   PROVE_TESTS           the files of stage tap to run, instead of all
+#   CHASH_OLD_PG_CONFIG   pg_config of an older PostgreSQL, to test pg_upgrade from
+#
 # The stages, in order:
 #
 #   format      C code is laid out as .clang-format says
@@ -124,7 +130,8 @@ add_counts()
 	return 1
 }
 
-# The same from a log in the Test Anything Protocol.  The last argument is the
+# The same from a log in the Test Anything Protocol, in which prove has its own way
+# of saying that a whole file was skipped.  The last argument is the
 # number of failures that have no line of their own there.
 add_tap_counts()
 {
@@ -135,7 +142,7 @@ add_tap_counts()
 	skips=$(count '^ok .*# *(skip|SKIP)' "$log")
 	todos=$(count '^not ok .*# *(todo|TODO)' "$log")
 	add_counts "$name" "$status" $((ok - skips)) $((not_ok - todos + unseen)) \
-		$((skips + todos + $(count '^1\.\.0 # *(skip|SKIP)' "$log")))
+		$((skips + todos + $(count '^1\.\.0 # *(skip|SKIP)|^[^ ]+ \.+ skipped: ' "$log")))
 }
 
 # ---------------------------------------------------------------------------
@@ -347,8 +354,30 @@ stage_isolation()
 	without_preloading pg_regress "isolation tests without preloading" output_iso/regression.diffs REGRESS=
 }
 
+# Builds chash for the older PostgreSQL as well, in a private installation of that.
+build_old()
+{
+	local root=$CHASH_TMP/old pg_config
+
+	pg_complete "$CHASH_OLD_PG_CONFIG" || {
+		printf '%s is not the pg_config of a PostgreSQL that chash can be built for\n' "$CHASH_OLD_PG_CONFIG"
+		return 1
+	}
+	pg_config=$root$("$CHASH_OLD_PG_CONFIG" --bindir)/pg_config
+	private_installation "$CHASH_OLD_PG_CONFIG" "$root" && copy_source . "$root/source" &&
+		make -s -C "$root/source" PG_CONFIG="$pg_config" COPT="$WARNINGS" all install || return 1
+	export CHASH_OLD_PG_CONFIG=$pg_config
+}
+
 stage_tap()
 {
+	local log=$CHASH_TMP/log/tap.log
+
+	if [ -n "${CHASH_OLD_PG_CONFIG:-}" ] && ! build_old >"$log" 2>&1; then
+		fail "TAP tests: chash does not build for the older PostgreSQL"
+		show "$log"
+		return
+	fi
 	tap_tests "TAP tests" 1
 	tap_tests "TAP tests without preloading" 0
 }
@@ -356,7 +385,7 @@ stage_tap()
 # tap_tests NAME PRELOAD
 tap_tests()
 {
-	local name=$1 log=$CHASH_TMP/log/tap.log pgxs status=0 died
+	local name=$1 log=$CHASH_TMP/log/tap.log pgxs status=0 died tests
 
 	if ! need_build; then
 		fail "$name: nothing to test"
@@ -371,6 +400,8 @@ tap_tests()
 		skip "$name, since this PostgreSQL comes without its Perl modules for tests"
 		return
 	fi
+	read -ra tests <<<"${PROVE_TESTS:-}"
+	[ "${#tests[@]}" -gt 0 ] || tests=(test/tap/*.pl)
 	mkdir "$CHASH_TMP/tap"
 	export CHASH_TEST_PRELOAD=$2
 	# The modules take these for a setting of the servers that they start.
@@ -378,7 +409,8 @@ tap_tests()
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		TESTDIR="$CHASH_TMP/tap" TESTDATADIR="$CHASH_TMP/tap/tmp_check" \
 		TESTLOGDIR="$CHASH_TMP/tap/log" \
-		prove --jobs "$(getconf _NPROCESSORS_ONLN)" --verbose -I "$pgxs/src/test/perl" test/tap/*.pl >"$log" 2>&1 || status=$?
+		prove --jobs "$(getconf _NPROCESSORS_ONLN)" --verbose -I "$pgxs/src/test/perl" "${tests[@]}" >"$log" 2>&1 || status=$?
+	sed -n 's/^test\/tap\/[^ ]* \.* skipped: /  skipped: /p' "$log"
 	# A file that breaks off between two tests has no "not ok" line.
 	died=$(count '^test/tap/.*\(Wstat: .*Failed: 0\)$' "$log")
 	if ! add_tap_counts "$name" $status "$log" "$died"; then

@@ -266,7 +266,7 @@ stop_servers()
 	find "$CHASH_TMP" -name postmaster.pid 2>/dev/null | while read -r pidfile; do
 		read -r pid <"$pidfile" || continue
 		# A file left by a server that was killed may name somebody else's process.
-		if [ -d /proc/self ] && [ "$(readlink "/proc/$pid/exe")" != "$bindir/postgres" ]; then
+		if [ -d /proc/self ] && [[ $(readlink "/proc/$pid/exe") != "$CHASH_TMP"/*/postgres ]]; then
 			continue
 		fi
 		"$bindir/pg_ctl" -D "$(dirname "$pidfile")" -m immediate -w stop >/dev/null 2>&1 || true
@@ -385,11 +385,11 @@ setup_begin()
 # themselves are.  So a copy of the installation, with the same directories
 # below another root, is one that chash can be installed into without touching
 # the real one.  Headers and libraries are only linked to.
-setup_installation()
+private_installation()
 {
-	local root=$CHASH_TMP/root bindir directory option program
+	local pg_config=$1 root=$2 bindir directory option program
 
-	bindir=$("$PG_CONFIG" --bindir)
+	bindir=$("$pg_config" --bindir)
 	mkdir -p "$root$bindir"
 	# By name: in some systems this directory has everything else in it too.
 	for program in initdb postgres psql pgbench createdb dropdb createuser dropuser \
@@ -398,20 +398,28 @@ setup_installation()
 		[ ! -f "$program" ] || cp -pL "$program" "$root$bindir/"
 	done
 	for option in --pkglibdir --sharedir; do
-		directory=$("$PG_CONFIG" $option)
+		directory=$("$pg_config" $option)
 		mkdir -p "$root$directory"
 		cp -a "$directory/." "$root$directory/"
 	done
 	for option in --includedir --pkgincludedir --includedir-server --libdir; do
-		directory=$("$PG_CONFIG" $option)
+		directory=$("$pg_config" $option)
 		mkdir -p "$(dirname "$root$directory")"
 		[ -e "$root$directory" ] || ln -s "$directory" "$root$directory"
 	done
+}
+
+setup_installation()
+{
+	local root=$CHASH_TMP/root bindir
+
+	private_installation "$PG_CONFIG" "$root"
+	bindir=$root$("$PG_CONFIG" --bindir)
 
 	# Programs that also stand in front of the real ones on PATH, so that every
 	# script, and every test, gets these.
-	export CHASH_PG_CONFIG=$root$bindir/pg_config
-	export PATH=$root$bindir:$PATH
+	export CHASH_PG_CONFIG=$bindir/pg_config
+	export PATH=$bindir:$PATH
 }
 
 # Builds chash and installs it into the private installation.
