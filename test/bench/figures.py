@@ -48,7 +48,7 @@ def figure(section, name, unit, values, yardstick="", base=None, under=None, at_
     row = Figure(section, name, unit, short(statistics.median(values)), short(min(values)), short(max(values)))
     if base is not None:
         ratios = [value / against for value, against in zip(values, base)]
-        row.yardstick = yardstick
+        row.yardstick = f"{yardstick}: {grouped(short(statistics.median(base)))} {unit}".strip()
         row.ratio, row.ratio_min, row.ratio_max = map(short, (statistics.median(ratios), min(ratios), max(ratios)))
         if under is not None:
             row.aim = f"{under:g} x"
@@ -78,7 +78,7 @@ def grouped(number):
 
 def cells(row):
     """The cells of a row for people."""
-    span = f"{row.ratio_min} – {row.ratio_max}" if row.ratio else ""
+    span = f"{row.ratio_min} – {row.ratio_max}" if row.ratio_min != row.ratio_max else ""
     return [row.name, f"{grouped(row.median)} {row.unit}".strip(),
             f"{grouped(row.min)} – {grouped(row.max)}" if row.min != row.max else "",
             row.yardstick, row.ratio, span, row.aim + {"yes": ", met", "no": ", **not met**", "": ""}[row.met]]

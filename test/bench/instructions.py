@@ -18,6 +18,7 @@ ROWS = 20_000
 # name: (expression, column of the query without it)
 CALLS = {
     "hashtextextended(text, 0)": ("hashtextextended(s, 0)", "s"),
+    "the floor": ("bench_floor(s, 100)", "s"),
     "chash_hash(text)": ("chash_hash(s)", "s"),
     "chash_node(text)": ("chash_node(s, 'vnodes_100')", "s"),
     "chash_node(bigint)": ("chash_node(k, 'vnodes_100')", "k"),
@@ -27,6 +28,7 @@ CALLS = {
 
 # What code is for, by the name of the function, as in the source; the first that matches.
 PARTS = [
+    ("function itself", r"bench_floor"),
     ("hashing", r"xxh|hash_bytes|hashtext|chash_hash_tag"),
     ("key as text", r"(text|bytea|bigint|uuid)_key|lltoa|GetDatabaseEncoding|chash_to_utf8"),
     ("lookup", r"chash_ring|chash_point|chash_walk|live_owner|settle"),

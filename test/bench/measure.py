@@ -38,13 +38,15 @@ CREATE UNLOGGED TABLE bench_keys AS
 CREATE UNLOGGED TABLE bench_few AS SELECT * FROM bench_keys WHERE k <= {few};
 CREATE UNIQUE INDEX ON bench_keys (k);
 VACUUM (ANALYZE, FREEZE) bench_keys, bench_few;
+CREATE FUNCTION bench_nothing(text) RETURNS text STABLE STRICT LANGUAGE c AS '{directory}/floor';
+CREATE FUNCTION bench_floor(text, integer) RETURNS text STABLE STRICT LANGUAGE c AS '{directory}/floor';
 CREATE FUNCTION bench_ring(n integer, placement text DEFAULT 'vnodes') RETURNS void LANGUAGE sql AS $$
     SELECT chash_create_ring(placement || '_' || n, placement => placement),
            chash_apply((SELECT jsonb_object_agg('node-' || i, '{{}}'::jsonb) FROM generate_series(1, n) AS i),
                        placement || '_' || n) $$;
 DO $$ BEGIN
     PERFORM bench_ring(n) FROM unnest('{{10,100,1000,10000}}'::integer[]) AS n;
-    PERFORM bench_ring(100, 'partitions');
+    PERFORM bench_ring(n, 'partitions') FROM unnest('{{10,100,1000,10000}}'::integer[]) AS n;
 END $$;
 """
 
@@ -88,7 +90,8 @@ def main():
     options = arguments()
     rows = []
     with Session() as session:
-        session.answer("SET client_min_messages = warning;" + KEYS.format(rows=options.rows, few=options.rows // 20))
+        session.answer("SET client_min_messages = warning;" + KEYS.format(
+            rows=options.rows, few=options.rows // 20, directory=os.environ["CHASH_TMP"]))
         rows += about(session, options)
         for name, (module, title) in SECTIONS.items():
             if name not in options.only:

@@ -6,46 +6,51 @@ from session import Session
 NODE = "chash_node(text), 100 nodes"
 
 SETUP = """
-CREATE TABLE bench_points (position bigint PRIMARY KEY, node text NOT NULL);
-INSERT INTO bench_points SELECT position, min(node) FROM chash_points('vnodes_100') GROUP BY position;
-VACUUM (ANALYZE, FREEZE) bench_points;
+CREATE FUNCTION bench_make_recipes(n integer) RETURNS void LANGUAGE plpgsql AS $do$
+DECLARE
+    names text := (SELECT array_agg('node-' || i ORDER BY i) FROM generate_series(1, n) AS i)::text;
+    bounds text;
+    owners text;
+BEGIN
+    EXECUTE format('CREATE TABLE bench_points_%s (position bigint PRIMARY KEY, node text NOT NULL)', n);
+    EXECUTE format('INSERT INTO bench_points_%s SELECT position, min(node) FROM chash_points(%L) GROUP BY position',
+                   n, 'vnodes_' || n);
+
+    -- A constant array of names by the remainder of the hash.
+    EXECUTE format($f$CREATE FUNCTION bench_modulo_%s(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
+        $b$SELECT (%L::text[])[1 + (hashtextextended(key, 0) & 9223372036854775807) %% %s]$b$$f$, n, names, n);
+
+    -- Constant arrays of points, found by width_bucket: it counts those before a position.
+    IF n > 1000 THEN
+        RETURN;
+    END IF;
+    EXECUTE format('SELECT array_agg(position + 1 ORDER BY position)::text, '
+                   '(array_agg(substr(node, 6)::integer ORDER BY position) || '
+                   '(array_agg(substr(node, 6)::integer ORDER BY position))[1])::text FROM bench_points_%s', n)
+       INTO bounds, owners;
+    EXECUTE format($f$CREATE FUNCTION bench_width_bucket_%s(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
+        $b$SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
+        n, names, owners, bounds);
+END $do$;
+SELECT bench_make_recipes(n) FROM unnest('{10,100,1000,10000}'::integer[]) AS n;
+VACUUM (ANALYZE, FREEZE) bench_points_10, bench_points_100, bench_points_1000, bench_points_10000;
 
 CREATE FUNCTION bench_sql(key text) RETURNS text STABLE PARALLEL SAFE LANGUAGE sql AS $$
-    SELECT coalesce((SELECT node FROM bench_points WHERE position >= hashtextextended(key, 0)
+    SELECT coalesce((SELECT node FROM bench_points_100 WHERE position >= hashtextextended(key, 0)
                      ORDER BY position LIMIT 1),
-                    (SELECT node FROM bench_points ORDER BY position LIMIT 1)) $$;
+                    (SELECT node FROM bench_points_100 ORDER BY position LIMIT 1)) $$;
 
 CREATE FUNCTION bench_plpgsql(key text) RETURNS text STABLE PARALLEL SAFE LANGUAGE plpgsql AS $$
 DECLARE
     found_node text;
 BEGIN
-    SELECT node INTO found_node FROM bench_points WHERE position >= hashtextextended(key, 0)
+    SELECT node INTO found_node FROM bench_points_100 WHERE position >= hashtextextended(key, 0)
      ORDER BY position LIMIT 1;
     IF NOT FOUND THEN
-        SELECT node INTO found_node FROM bench_points ORDER BY position LIMIT 1;
+        SELECT node INTO found_node FROM bench_points_100 ORDER BY position LIMIT 1;
     END IF;
     RETURN found_node;
 END $$;
-
--- A constant array of names by the hash's remainder, and constant arrays of
--- points, found by width_bucket: the positions after which the next point owns.
-DO $do$
-DECLARE
-    names text := (SELECT array_agg('node-' || n ORDER BY n) FROM generate_series(1, 100) AS n)::text;
-    bounds text;
-    owners text;
-BEGIN
-    SELECT array_agg(position + 1 ORDER BY position), array_agg(substr(node, 6)::integer ORDER BY position)
-      INTO bounds, owners FROM bench_points;
-    owners := rtrim(owners, '}') || ',' || (SELECT substr(node, 6) FROM bench_points ORDER BY position LIMIT 1) || '}';
-    EXECUTE format($f$CREATE FUNCTION bench_modulo(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
-        $b$SELECT (%L::text[])[1 + (hashtextextended(key, 0) & 9223372036854775807) %% 100]$b$$f$, names);
-    EXECUTE format($f$CREATE FUNCTION bench_modulo_10(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
-        $b$SELECT (%L::text[])[1 + (hashtextextended(key, 0) & 9223372036854775807) %% 10]$b$$f$, names);
-    EXECUTE format($f$CREATE FUNCTION bench_width_bucket(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
-        $b$SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
-        names, owners, bounds);
-END $do$;
 
 -- Native partitions, and a table without them beside.
 CREATE UNLOGGED TABLE bench_whole (s text);
@@ -58,26 +63,27 @@ DO $$ BEGIN
 END $$;
 """
 
+SUBQUERY = """coalesce((SELECT node FROM bench_points_{n} WHERE position >= hashtextextended(s, 0)
+                        ORDER BY position LIMIT 1), (SELECT node FROM bench_points_{n} ORDER BY position LIMIT 1))"""
+
 FAST = {
     NODE: ("chash_node(s, 'vnodes_100')", "s"),
-    "names[1 + hash % 10], constant array": ("bench_modulo_10(s)", "s"),
-    "names[1 + hash % 100], constant array": ("bench_modulo(s)", "s"),
-    "width_bucket over constant arrays": ("bench_width_bucket(s)", "s"),
+    **{f"names[1 + hash % n], {n:,} nodes": (f"bench_modulo_{n}(s)", "s") for n in (10, 100)},
     "satisfies_hash_partition, 100 partitions":
         ("satisfies_hash_partition('bench_parts'::regclass, 100, 0, s)", "s"),
 }
 SLOW = {
-    "btree of points, subquery in the query":
-        ("""coalesce((SELECT node FROM bench_points WHERE position >= hashtextextended(s, 0)
-                      ORDER BY position LIMIT 1), (SELECT node FROM bench_points ORDER BY position LIMIT 1))""", "s"),
-    "btree of points, SQL function": ("bench_sql(s)", "s"),
-    "btree of points, PL/pgSQL function": ("bench_plpgsql(s)", "s"),
+    "names[1 + hash % n], 1,000 nodes": ("bench_modulo_1000(s)", "s"),
+    **{f"width_bucket over constant arrays, {n:,} nodes": (f"bench_width_bucket_{n}(s)", "s") for n in (10, 100, 1000)},
+    **{f"btree of points, subquery, {n:,} nodes": (SUBQUERY.format(n=n), "s") for n in (10, 100, 1000, 10000)},
+    "btree of points, SQL function, 100 nodes": ("bench_sql(s)", "s"),
+    "btree of points, PL/pgSQL function, 100 nodes": ("bench_plpgsql(s)", "s"),
 }
 SINGLE = {
     "SELECT chash_node": "SELECT chash_node('x', 'vnodes_100');",
     "SELECT hashtextextended": "SELECT hashtextextended('x', 0);",
-    "SELECT names[1 + hash % 100]": "SELECT bench_modulo('x');",
-    "SELECT by width_bucket": "SELECT bench_width_bucket('x');",
+    "SELECT names[1 + hash % 100]": "SELECT bench_modulo_100('x');",
+    "SELECT by width_bucket": "SELECT bench_width_bucket_100('x');",
     "SELECT by PL/pgSQL and btree": "SELECT bench_plpgsql('x');",
 }
 
@@ -129,15 +135,15 @@ def plproxy(session, options):
     for i in range(2):
         session.answer(f"CREATE DATABASE bench_shard_{i};")
     session.answer(PLPROXY)
-    for i in range(2):
-        session.answer(f"\\connect bench_shard_{i}\nCREATE FUNCTION bench_here(text) RETURNS text LANGUAGE sql "
-                       "AS 'SELECT current_database()::text';")
-    session.answer("\\connect postgres")
     with Session() as caller:
+        for i in range(2):
+            caller.answer(f"\\connect bench_shard_{i}\nCREATE FUNCTION bench_here(text) RETURNS text LANGUAGE sql "
+                          "AS 'SELECT current_database()::text';")
+        caller.answer("\\connect postgres")
         rows = options.rows // 200
         calls = {name: f"SELECT count({name}(s)) FROM (SELECT s FROM bench_few LIMIT {rows}) AS keys;"
                  for name in ("bench_remote", "bench_remote_fixed")}
-        calls["chash_node"] = f"SELECT count(chash_node(s, 'vnodes_100')) FROM (SELECT s FROM bench_few LIMIT {rows}) AS keys;"
+        calls["chash_node"] = calls["bench_remote"].replace("bench_remote(s)", "chash_node(s, 'vnodes_100')")
         values = {name: [] for name in calls}
         for call in calls.values():
             caller.answer(call)
@@ -147,9 +153,9 @@ def plproxy(session, options):
     for i in range(2):
         session.answer(f"DROP DATABASE bench_shard_{i} WITH (FORCE);")
     return [
-        figure("recipes", "PL/Proxy, RUN ON hashtext(key), call included", "us", values["bench_remote"],
+        figure("recipes", "PL/Proxy, RUN ON hashtext(key), call included", "µs", values["bench_remote"],
                "the same, RUN ON 0", values["bench_remote_fixed"]),
-        figure("recipes", "PL/Proxy, RUN ON hashtext(key), call included", "us", values["bench_remote"],
+        figure("recipes", "PL/Proxy, RUN ON hashtext(key), call included", "µs", values["bench_remote"],
                "a row's chash_node and scan", values["chash_node"]),
     ]
 
@@ -157,13 +163,13 @@ def plproxy(session, options):
 def measure(session, options):
     session.answer(SETUP)
     rounds = options.rounds
-    values = lookups.marginal(session, FAST, "bench_keys", options.rows, rounds)
-    values.update(lookups.marginal(session, SLOW, "bench_few", options.rows // 20, rounds))
+    values = lookups.marginal(FAST, "bench_keys", options.rows, rounds)
+    values.update(lookups.marginal(SLOW, "bench_few", options.rows // 20, rounds, passes=1))
     values["native partitioning, routing of an INSERT, 100 partitions"] = native_routing(session, options)
     rows = [figure("recipes", name, "ns", values[name], NODE, values[NODE]) for name in values if name != NODE]
     single = single_statements(options)
     base = "SELECT hashtextextended"
-    rows.append(figure("recipes", base + ", one row", "us", single[base]))
-    rows += [figure("recipes", name + ", one row", "us", single[name], base, single[base])
+    rows.append(figure("recipes", base + ", one row", "µs", single[base]))
+    rows += [figure("recipes", name + ", one row", "µs", single[name], base, single[base])
              for name in SINGLE if name != base]
     return rows + plproxy(session, options)
