@@ -40,7 +40,7 @@ typedef struct Floor
 {
 	struct Floor *another;
 	uint32 nodes;
-	Line *lines; /* one for four points */
+	Line *lines; /* one for POINTS_A_LINE points */
 	uint32 line_count;
 	Datum *names;
 } Floor;

@@ -8,20 +8,28 @@ import math
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 78, 200, 54, 58
 
-STYLE = """
-  .back { fill: #ffffff; } .text { fill: #24292f; } .soft { fill: #57606a; }
-  .grid { stroke: #d8dee4; stroke-width: 1; } .axis { stroke: #8c959f; stroke-width: 1; }
-  .c0 { --c: #0969da; } .c1 { --c: #bc4c00; } .c2 { --c: #1a7f37; } .c3 { --c: #8250df; } .c4 { --c: #6e7781; }
-  .line { fill: none; stroke: var(--c); stroke-width: 2; } .dash { stroke-dasharray: 6 4; }
-  .dot { fill: var(--c); } .name { fill: var(--c); }
-  text { font-family: -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 13px; }
+LIGHT = {"back": "#ffffff", "text": "#24292f", "soft": "#57606a", "grid": "#d8dee4", "axis": "#8c959f",
+         "lines": ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#6e7781")}
+DARK = {"back": "#0d1117", "text": "#e6edf3", "soft": "#9198a1", "grid": "#2a313a", "axis": "#6e7681",
+        "lines": ("#58a6ff", "#f0883e", "#56d364", "#bc8cff", "#9198a1")}
+
+SHAPES = """
+  text { font-family: -apple-system, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; font-size: 13px; }
   .title { font-size: 16px; font-weight: 600; }
-  @media (prefers-color-scheme: dark) {
-    .back { fill: #0d1117; } .text { fill: #e6edf3; } .soft { fill: #9198a1; }
-    .grid { stroke: #2a313a; } .axis { stroke: #6e7681; }
-    .c0 { --c: #58a6ff; } .c1 { --c: #f0883e; } .c2 { --c: #56d364; } .c3 { --c: #bc8cff; } .c4 { --c: #9198a1; }
-  }
-"""
+  .grid, .axis { stroke-width: 1; } .line { fill: none; stroke-width: 2; } .dash { stroke-dasharray: 6 4; }"""
+
+
+def colours(theme):
+    """Rules for a theme; without variables, which not every program that shows SVG knows."""
+    rules = [f".{name} {{ fill: {theme[name]}; }}" for name in ("back", "text", "soft")]
+    rules += [f".{name} {{ stroke: {theme[name]}; }}" for name in ("grid", "axis")]
+    for i, colour in enumerate(theme["lines"]):
+        rules.append(f".c{i} .line {{ stroke: {colour}; }} .c{i} .dot, .c{i} .name {{ fill: {colour}; }}")
+    return "\n  ".join(rules)
+
+
+def style():
+    return f"<style>{SHAPES}\n  {colours(LIGHT)}\n  @media (prefers-color-scheme: dark) {{\n  {colours(DARK)}\n  }}\n</style>"
 
 
 class Axis:
@@ -55,8 +63,8 @@ def line(x1, y1, x2, y2, style):
     return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def spread(wanted, gap=16):
-    """Heights for names, each as near as can be to where it is wanted, none over another."""
+def spread(wanted, lowest, gap=16):
+    """Heights for names, each as near as can be to where it is wanted, none over another, none below the lowest."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     heights = [wanted[i] for i in order]
     for _ in range(200):
@@ -65,14 +73,16 @@ def spread(wanted, gap=16):
             if lack > 0:
                 heights[i - 1] -= lack / 2
                 heights[i] += lack / 2
-    return {i: height for i, height in zip(order, heights)}
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], lowest - gap * (len(heights) - 1 - i))
+    return dict(zip(order, heights))
 
 
 def chart(title, x, y, lines):
     """The chart; each line is (name, colour 0 to 4, points, dashed)."""
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
              f'width="{WIDTH}" height="{HEIGHT}" aria-label="{html.escape(title)}">',
-             f"<style>{STYLE}</style>", f'<rect class="back" width="{WIDTH}" height="{HEIGHT}" rx="6"/>',
+             style(), f'<rect class="back" width="{WIDTH}" height="{HEIGHT}" rx="6"/>',
              text(LEFT, 28, title, "text title")]
     for tick in x.ticks:
         parts.append(line(x(tick), y.start, x(tick), y.end, "grid"))
@@ -86,7 +96,7 @@ def chart(title, x, y, lines):
     parts.append(text((x.start + x.end) / 2, HEIGHT - 14, x.title, "text", "middle"))
     parts.append(text(20, middle, y.title, "text", "middle", f' transform="rotate(-90 20 {middle:.1f})"'))
 
-    heights = spread([y(points[-1][1]) + 4 for _, _, points, _ in lines])
+    heights = spread([y(points[-1][1]) + 4 for _, _, points, _ in lines], y.start + 4)
     for i, (name, colour, points, dashed) in enumerate(lines):
         place = [(x(a), y(b)) for a, b in points]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in place)
