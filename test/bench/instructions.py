@@ -1,8 +1,8 @@
 """Instructions of a call per row, by what they are for, counted by callgrind in a backend.
 
 Counts do not depend on what else the machine does: they are the same in every run.  A server in single-user mode runs
-each query under valgrind; what the executor does in it is collected into a dump of its own.  From each is subtracted the
-query without the call.
+each query under valgrind; what the executor does in it is collected into a dump of its own.  From each is subtracted
+the query without the call.
 """
 import collections
 import functools

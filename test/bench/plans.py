@@ -20,7 +20,7 @@ def measure(session, options):
     rows = [figure("plans", f"plan, {nodes:,} nodes and one more", "ms", values[nodes], at_most=AIMS.get(nodes))
             for nodes in NODES]
     rows += [figure("plans", f"the same by point, {nodes:,} nodes", "ns", per_point[nodes],
-                    "100 nodes", per_point[100]) for nodes in NODES]
+                    "100 nodes", per_point[100]) for nodes in NODES if nodes != 100]
     rows.append(figure("plans", "plan for 3 replicas, 1,000 nodes", "ms", values["replicas"],
                        "without replicas", values[1000]))
     return rows

@@ -28,8 +28,8 @@ BEGIN
                    '(array_agg(substr(node, 6)::integer ORDER BY position) || '
                    '(array_agg(substr(node, 6)::integer ORDER BY position))[1])::text FROM bench_points_%s', n)
        INTO bounds, owners;
-    EXECUTE format($f$CREATE FUNCTION bench_width_bucket_%s(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
-        $b$SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
+    EXECUTE format($f$CREATE FUNCTION bench_width_bucket_%s(key text) RETURNS text
+        IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $b$SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
         n, names, owners, bounds);
 END $do$;
 SELECT bench_make_recipes(n) FROM unnest('{10,100,1000,10000}'::integer[]) AS n;
@@ -95,7 +95,7 @@ CREATE FUNCTION plproxy.get_cluster_version(text) RETURNS integer LANGUAGE sql A
 CREATE FUNCTION plproxy.get_cluster_config(text, OUT key text, OUT val text) RETURNS SETOF record LANGUAGE sql AS
     'SELECT NULL::text, NULL::text WHERE false';
 CREATE FUNCTION plproxy.get_cluster_partitions(text) RETURNS SETOF text LANGUAGE sql AS $$
-    SELECT format('dbname=bench_shard_%s host=%s port=%s', i, split_part(current_setting('unix_socket_directories'), ',', 1),
+    SELECT format('dbname=bench_shard_%s host=%s port=%s', i, current_setting('unix_socket_directories'),
                   current_setting('port')) FROM generate_series(0, 1) AS i $$;
 CREATE FUNCTION bench_remote(key text) RETURNS text LANGUAGE plproxy AS
     $$ CLUSTER 'bench'; RUN ON hashtext(key); TARGET bench_here; $$;

@@ -29,7 +29,8 @@ def colours(theme):
 
 
 def style():
-    return f"<style>{SHAPES}\n  {colours(LIGHT)}\n  @media (prefers-color-scheme: dark) {{\n  {colours(DARK)}\n  }}\n</style>"
+    return (f"<style>{SHAPES}\n  {colours(LIGHT)}\n"
+            f"  @media (prefers-color-scheme: dark) {{\n  {colours(DARK)}\n  }}\n</style>")
 
 
 class Axis:

@@ -72,9 +72,8 @@ for program in ring balance; do
 	gcc -O3 -DNDEBUG -Isrc/ring -o "$CHASH_TMP/bench_$program" "test/bench/bench_$program.c" \
 		src/ring/[a-z]*.c
 done
-# shellcheck disable=SC2086
-gcc -O3 -fPIC -shared $("$CHASH_PG_CONFIG" --cppflags) -I"$("$CHASH_PG_CONFIG" --includedir-server)" \
-	-o "$CHASH_TMP/floor.so" test/bench/floor.c
+gcc -O3 -fPIC -shared -I"$("$CHASH_PG_CONFIG" --includedir-server)" -o "$CHASH_TMP/floor.so" \
+	test/bench/floor.c
 setup_cluster
 cat >>"$CHASH_TMP/data/postgresql.conf" <<-CONF
 	shared_preload_libraries = 'chash'
