@@ -60,7 +60,7 @@ def plan(rows):
 
 def moved(rows):
     numbers = (1, 2, 4, 8, 16, 32, 64, 128)
-    series = {name: points_of(rows, name + ", (N) nodes and one more") for name in ("modulo", "vnodes", "partitions")}
+    series = {name: points_of(rows, name + ", one more node to (N)") for name in ("modulo", "vnodes", "partitions")}
     return svg.chart(
         "What moves when one node is added", svg.x_axis("nodes before", numbers),
         svg.y_axis("share of the keys", (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1), label=lambda v: f"{100 * v:g}%"),

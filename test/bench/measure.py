@@ -60,6 +60,7 @@ def about(session, options):
         "preloaded": session.value("SHOW shared_preload_libraries;"),
         "rows": f"{options.rows:,}",
         "rounds": f"{options.rounds}",
+        "load": f"{os.getloadavg()[0]:.1f}",
     }
     return [figures.Figure("about", name, "", value, value, value) for name, value in text.items()]
 

@@ -20,6 +20,6 @@ def measure(session, options):
             shares[placement] = session.value(
                 f"SELECT sum(share) FROM chash_rebalance_plan('{ring}', '{{\"new\": {{}}}}');")
         for name in ("vnodes", "partitions", "modulo"):
-            rows.append(figure("moved", f"{name}, {n} nodes and one more", "", [float(shares[name])],
+            rows.append(figure("moved", f"{name}, one more node to {n}", "", [float(shares[name])],
                                "1 / (n + 1)", ideal))
     return rows

@@ -25,7 +25,7 @@ def about(rows):
     facts = {row.name: row.median for row in rows if row.section == "about"}
     preloaded = "preloaded" if "chash" in facts["preloaded"] else "not preloaded"
     return (f"PostgreSQL {facts['PostgreSQL']}, {facts['processor']}; chash {preloaded}; {facts['rows']} rows, "
-            f"{facts['rounds']} rounds.")
+            f"{facts['rounds']} rounds; load average {facts['load']} when it began.")
 
 
 def aims(rows):
