@@ -29,7 +29,8 @@ BEGIN
                    '(array_agg(substr(node, 6)::integer ORDER BY position))[1])::text FROM bench_points_%s', n)
        INTO bounds, owners;
     EXECUTE format($f$CREATE FUNCTION bench_width_bucket_%s(key text) RETURNS text
-        IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $b$SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
+        IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $b$
+        SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
         n, names, owners, bounds);
 END $do$;
 SELECT bench_make_recipes(n) FROM unnest('{10,100,1000,10000}'::integer[]) AS n;
