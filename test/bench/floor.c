@@ -22,18 +22,19 @@
 PG_MODULE_MAGIC;
 
 #define POINTS_A_NODE 256
-#define SLOTS 16
-#define POINTS_A_LINE 8
+#define SLOTS 20
+#define POINTS_A_LINE 11
 
 /*
- * A part of the circle, in one cache line: 16 bits of each of its points, as far
- * down as lines do not tell them apart, ascending, and their nodes; after the
+ * A part of the circle, in one cache line: eight bits of each of its points, the
+ * highest that lines do not tell apart, ascending, and their nodes; after the
  * last one, the first of the next line.
  */
 typedef struct Line
 {
-	uint16 keys[SLOTS];
+	uint8 keys[SLOTS];
 	uint16 owners[SLOTS];
+	char rest[4];
 } Line;
 
 typedef struct Floor
@@ -47,16 +48,16 @@ typedef struct Floor
 
 /* The line of a position, and its place there. */
 static inline Line *
-line_of(const Floor *map, uint64 position, uint16 *key)
+line_of(const Floor *map, uint64 position, uint8 *key)
 {
 	uint64 place = (position >> 32) * map->line_count;
 
-	*key = (uint16) (place >> 16);
+	*key = (uint8) (place >> 24);
 	return &map->lines[place >> 32];
 }
 
 static void
-insert(Line *line, int count, uint16 key, uint16 owner)
+insert(Line *line, int count, uint8 key, uint16 owner)
 {
 	int at = count;
 
@@ -79,14 +80,14 @@ build(uint32 nodes)
 	uint8 *counts;
 
 	map->nodes = nodes;
-	map->line_count = points / POINTS_A_LINE;
+	map->line_count = points / POINTS_A_LINE + 1;
 	map->lines = palloc_extended(64 + map->line_count * sizeof(Line), MCXT_ALLOC_HUGE);
 	map->lines = (Line *) TYPEALIGN(64, map->lines);
 	counts = palloc0(map->line_count);
 	map->names = palloc(nodes * sizeof(Datum));
 	for (uint32 i = 0; i < points; i++)
 	{
-		uint16 key;
+		uint8 key;
 		Line *line = line_of(map, XXH3_64bits(&i, sizeof(i)), &key);
 		uint8 *count = &counts[line - map->lines];
 
@@ -97,7 +98,7 @@ build(uint32 nodes)
 	{
 		for (int slot = counts[i]; slot < SLOTS; slot++)
 		{
-			map->lines[i].keys[slot] = PG_UINT16_MAX;
+			map->lines[i].keys[slot] = PG_UINT8_MAX;
 			map->lines[i].owners[slot] = map->lines[(i + 1) % map->line_count].owners[0];
 		}
 	}
@@ -154,13 +155,13 @@ bench_floor(PG_FUNCTION_ARGS)
 	uint64 position = XXH3_64bits(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
 	Floor *map = fcinfo->flinfo->fn_extra;
 	const Line *line;
-	uint16 key;
-	uint16 before = 0;
+	uint8 key;
+	uint8 before = 0;
 
 	if (unlikely(map == NULL))
 		map = fcinfo->flinfo->fn_extra = find((uint32) PG_GETARG_INT32(1));
 	line = line_of(map, position, &key);
 	for (int slot = 0; slot < SLOTS; slot++)
 		before += line->keys[slot] < key;
-	return map->names[line->owners[before & (SLOTS - 1)]];
+	return map->names[line->owners[Min(before, SLOTS - 1)]];
 }

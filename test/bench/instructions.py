@@ -30,11 +30,11 @@ CALLS = {
 PARTS = [
     ("function itself", r"bench_floor"),
     ("hashing", r"xxh|hash_bytes|hashtext|chash_hash_tag"),
-    ("key as text", r"(text|bytea|bigint|uuid)_key|lltoa|GetDatabaseEncoding|chash_to_utf8"),
-    ("lookup", r"chash_ring|chash_point|chash_walk|live_owner|settle"),
+    ("key as text", r"(text|bytea|bigint|uuid)_(key|text)|chash_put_|_digits|lltoa|GetDatabaseEncoding|chash_to_utf8"),
+    ("lookup", r"chash_ring|chash_point|chash_line|chash_walk|live_owner|settle"),
     ("is the ring current", r"chash_cache_current|snapshot|recall_ring|same_name"),
     ("result", r"name_array|chash_cache_name|alloc|mem(cpy|set|move)|pfree"),
-    ("detoasting", r"detoast"),
+    ("detoasting", r"detoast|get_varlena"),
     ("collation", r"collat"),
     ("function itself", r"chash_|KEY_FUNCTION|find_hash|key_position"),
 ]

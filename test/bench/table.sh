@@ -76,7 +76,7 @@ gcc -O3 -fPIC -shared -I"$("$CHASH_PG_CONFIG" --includedir-server)" -o "$CHASH_T
 	test/bench/floor.c
 setup_cluster
 cat >>"$CHASH_TMP/data/postgresql.conf" <<-CONF
-	shared_preload_libraries = 'chash'
+	chash.cache_size = '256MB'
 	shared_buffers = 1GB
 	maintenance_work_mem = 512MB
 	max_wal_size = 8GB
@@ -86,7 +86,6 @@ cat >>"$CHASH_TMP/data/postgresql.conf" <<-CONF
 	max_parallel_workers_per_gather = 0
 	max_parallel_maintenance_workers = 0
 CONF
-pg_ctl -D "$CHASH_TMP/data" -l "$CHASH_TMP/log/server.log" -w restart >/dev/null ||
-	{ tail -n 20 "$CHASH_TMP/log/server.log" >&2; die "The server did not start."; }
+setup_preload chash
 
 "$PYTHON" test/bench/measure.py "$@"
