@@ -5,6 +5,7 @@ from session import Session
 RING = "vnodes_1000"
 FIRST = {
     "hash": "SELECT hashtextextended('x', 0);",
+    "function": "SELECT chash_hash('x'::text);",
     "100": "SELECT chash_node('x', 'vnodes_100');",
     "1000": f"SELECT chash_node('x', '{RING}');",
 }
@@ -45,6 +46,8 @@ def measure(session, options):
                    at_most=16)] if shared else []
     return rows + [
         figure("fresh", "a session's first hashtextextended", "ms", values["hash"]),
+        figure("fresh", "a session's first chash_hash", "ms", values["function"],
+               "its first hashtextextended", values["hash"]),
         figure("fresh", "a session's first lookup, 25,600 points", "ms", values["100"],
                "its first hashtextextended", values["hash"]),
         figure("fresh", "a session's first lookup, 256,000 points", "ms", values["1000"],
