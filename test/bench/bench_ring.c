@@ -1,11 +1,15 @@
 /*
  * bench_ring.c
- *		How fast src/ring is by itself, as ratios within one run.
+ *		How fast src/ring is by itself.
  *
  *	cc -O3 -DNDEBUG -Isrc/ring -o bench_ring test/bench/bench_ring.c src/ring/[a-z]*.c
+ *	bench_ring ROUNDS
+ *
+ * Prints a line for each figure, ring and round: what it is, the number of
+ * points of the ring, and nanoseconds of CPU time (for `bytes`, bytes a point), separated by
+ * tabs.  Lookups are per key, and include the hash.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "diff.h"
 #include "replicas.h"
 #include "ring.h"
 
@@ -15,7 +19,6 @@
 #include <time.h>
 
 #define KEYS (1 << 20)
-#define ROUNDS 9
 
 static char keys[KEYS][16];
 static size_t lengths[KEYS];
@@ -26,22 +29,8 @@ now(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 	return (double) t.tv_sec * 1e9 + (double) t.tv_nsec;
-}
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-	return (*(const double *) a > *(const double *) b) -
-		   (*(const double *) a < *(const double *) b);
-}
-
-static double
-median(double *values)
-{
-	qsort(values, ROUNDS, sizeof(double), compare_doubles);
-	return values[ROUNDS / 2];
 }
 
 static int
@@ -119,93 +108,121 @@ plain_owner(const Plain *plain, int64_t position)
 }
 
 static void
-bench(uint32_t nodes)
+print(const char *name, uint32_t points, double value)
+{
+	printf("%s\t%u\t%.3f\n", name, points, value);
+}
+
+/* Each of these goes through all keys once, and gives nanoseconds per key. */
+
+static double
+time_hash(void)
+{
+	double start = now();
+	uint64_t sum = 0;
+
+	for (int i = 0; i < KEYS; i++)
+		sum += (uint64_t) chash_hash_xxh3.position(keys[i], lengths[i]);
+	sink = sum;
+	return (now() - start) / KEYS;
+}
+
+static double
+time_lookup(const ChashRing *ring)
+{
+	double start = now();
+	uint64_t sum = 0;
+
+	for (int i = 0; i < KEYS; i++)
+		sum += chash_ring_owner(ring, chash_hash_xxh3.position(keys[i], lengths[i]));
+	sink = sum;
+	return (now() - start) / KEYS;
+}
+
+static double
+time_plain(const Plain *plain)
+{
+	double start = now();
+	uint64_t sum = 0;
+
+	for (int i = 0; i < KEYS; i++)
+		sum += plain_owner(plain, chash_hash_xxh3.position(keys[i], lengths[i]));
+	sink = sum;
+	return (now() - start) / KEYS;
+}
+
+static double
+time_replicas(ChashWalk *walk)
+{
+	double start = now();
+	uint64_t sum = 0;
+	uint32_t found[3];
+
+	for (int i = 0; i < KEYS; i++)
+	{
+		chash_walk_from(walk, chash_hash_xxh3.position(keys[i], lengths[i]), 3, found);
+		sum += found[2];
+	}
+	sink = sum;
+	return (now() - start) / KEYS;
+}
+
+static double
+time_sort(uint64_t *numbers, uint32_t count)
+{
+	double start;
+
+	for (uint32_t i = 0; i < count; i++)
+		numbers[i] = (uint64_t) chash_hash_xxh3.position(&i, sizeof(i));
+	start = now();
+	qsort(numbers, count, sizeof(uint64_t), compare_uint64);
+	return now() - start;
+}
+
+static void
+bench(uint32_t nodes, int rounds)
 {
 	ChashSpec spec = make_spec(nodes);
-	ChashSpec more = make_spec(nodes + 1);
 	uint32_t points;
-	uint32_t more_points;
 	ChashRing *ring;
-	ChashRing *after;
 	Plain plain;
 	uint64_t *numbers;
 	void *scratch;
-	double hash[ROUNDS], lookup[ROUNDS], simple[ROUNDS], replicas[ROUNDS], build[ROUNDS],
-		sort[ROUNDS];
 	ChashWalk *walk;
 
 	chash_spec_check(&spec, &points);
-	chash_spec_check(&more, &more_points);
 	ring = malloc(chash_ring_size(&spec, points));
-	after = malloc(chash_ring_size(&more, more_points));
-	scratch = malloc(chash_ring_scratch_size(&more, more_points));
+	scratch = malloc(chash_ring_scratch_size(&spec, points));
 	numbers = malloc(points * sizeof(uint64_t));
-	chash_ring_build(&more, more_points, after, scratch);
 	chash_ring_build(&spec, points, ring, scratch);
 	plain = make_plain(ring);
 	walk = malloc(chash_walk_size(ring, 3));
 	chash_walk_init(walk, ring, 3, true);
 
-	for (int round = 0; round < ROUNDS; round++)
+	for (int round = 0; round < rounds; round++)
 	{
-		double start = now();
-		uint64_t sum = 0;
-		uint32_t found[3];
+		double start;
 
-		for (int i = 0; i < KEYS; i++)
-			sum += (uint64_t) chash_hash_xxh3.position(keys[i], lengths[i]);
-		hash[round] = now() - start;
-
-		start = now();
-		for (int i = 0; i < KEYS; i++)
-			sum += chash_ring_owner(ring, chash_hash_xxh3.position(keys[i], lengths[i]));
-		lookup[round] = now() - start;
-
-		start = now();
-		for (int i = 0; i < KEYS; i++)
-			sum += plain_owner(&plain, chash_hash_xxh3.position(keys[i], lengths[i]));
-		simple[round] = now() - start;
-
-		start = now();
-		for (int i = 0; i < KEYS; i++)
-		{
-			chash_walk_from(walk, chash_hash_xxh3.position(keys[i], lengths[i]), 3, found);
-			sum += found[2];
-		}
-		replicas[round] = now() - start;
-
+		print("hash", points, time_hash());
+		print("lookup", points, time_lookup(ring));
+		print("plain", points, time_plain(&plain));
+		print("replicas", points, time_replicas(walk));
 		start = now();
 		chash_ring_build(&spec, points, ring, scratch);
-		build[round] = now() - start;
-
-		for (uint32_t i = 0; i < points; i++)
-			numbers[i] = (uint64_t) chash_hash_xxh3.position(&i, sizeof(i));
-		start = now();
-		qsort(numbers, points, sizeof(uint64_t), compare_uint64);
-		sort[round] = now() - start;
-		sink = sum;
+		print("build", points, now() - start);
+		print("sort", points, time_sort(numbers, points));
+		print("bytes", points, (double) ring->size / points);
 	}
-
-	printf("%u nodes, %u points, %.2f bytes a point\n", nodes, points,
-		   (double) ring->size / points);
-	printf("  hash %.1f ns; lookup %.1f ns over it, a plain bucket index %.1f: ratio %.2f\n",
-		   median(hash) / KEYS, (median(lookup) - median(hash)) / KEYS,
-		   (median(simple) - median(hash)) / KEYS,
-		   (median(lookup) - median(hash)) / (median(simple) - median(hash)));
-	printf("  3 replicas %.1f ns with the hash: %.2f times hash and lookup\n",
-		   median(replicas) / KEYS, median(replicas) / median(lookup));
-	printf("  build %.1f ms, qsort of as many uint64 %.1f ms: ratio %.2f\n", median(build) / 1e6,
-		   median(sort) / 1e6, median(build) / median(sort));
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
+	int rounds = argc > 1 ? atoi(argv[1]) : 7;
+
 	for (int i = 0; i < KEYS; i++)
 		lengths[i] = (size_t) sprintf(keys[i], "key-%d", i);
-	bench(10);
-	bench(100);
-	bench(1000);
-	bench(10000);
+	for (uint32_t nodes = 10; nodes <= 10000; nodes *= 10)
+		bench(nodes, rounds);
 	return 0;
 }
