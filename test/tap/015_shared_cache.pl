@@ -578,7 +578,10 @@ my $origin = open_session($server, 'origin');
 my $copy = open_session($server, 'copy');
 is($copy->query('SELECT version FROM chash_rings'), $origin->query('SELECT version FROM chash_rings'), 'a copied database has the same stamps');
 
-# As nothing but chash can change a ring without a new stamp.
+sees($copy, 'twin', 'origin', 'and the same rings');
+is($monitor->query_safe(q{SELECT database, epoch, builds, hits FROM chash_cache WHERE ring = 'twin' ORDER BY 1, 2}), "copy|2|1|0\norigin|2|1|0", 'of which it has blocks of its own');
+
+# Changed without a new stamp.
 $copy->query_safe(q{
 	BEGIN;
 	SET session_replication_role = replica;

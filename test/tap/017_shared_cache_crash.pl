@@ -164,7 +164,7 @@ foreach my $round (1 .. $crashes)
 	my @pids = worker_pids(3);
 	my $result;
 
-	usleep(rand(150000));
+	usleep(rand(100000));
 	kill('KILL', $pids[ int(rand(@pids)) ]) == 1 or die 'the victim has gone by itself';
 	$_->[0]->finish foreach @workers;
 	wait_for_server() or die "the server does not come back in round $round";
