@@ -9,6 +9,8 @@
 #ifndef CHASH_KEYS_H
 #define CHASH_KEYS_H
 
+#include "vector.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -87,28 +89,55 @@ chash_bigint_text(char *target, int64_t value)
 	return (size_t) (end + 8 - target);
 }
 
-/* The eight hexadecimal digits of four bytes, as characters. */
-static inline uint64_t
-chash_hex_digits(const uint8_t *bytes)
+/* The hexadecimal digits of 16 bytes, as characters, eight in each of four words. */
+static inline void
+chash_hex_digits(const uint8_t *bytes, uint64_t *words)
 {
-	uint64_t spread = (uint64_t) bytes[0] | (uint64_t) bytes[1] << 16 | (uint64_t) bytes[2] << 32 |
-					  (uint64_t) bytes[3] << 48;
-	uint64_t digits =
-		(spread >> 4 & UINT64_C(0x000f000f000f000f)) | (spread & UINT64_C(0x000f000f000f000f)) << 8;
-	uint64_t letters = (digits + CHASH_EACH(6)) >> 4 & CHASH_EACH(1);
+#ifdef CHASH_SSE2
+	const __m128i fours = _mm_set1_epi8(15);
+	__m128i all = _mm_loadu_si128((const __m128i *) bytes);
+	__m128i high = _mm_and_si128(_mm_srli_epi16(all, 4), fours);
+	__m128i low = _mm_and_si128(all, fours);
 
-	return digits + CHASH_EACH('0') + letters * ('a' - '9' - 1);
+	for (int half = 0; half < 2; half++)
+	{
+		__m128i digits = half == 0 ? _mm_unpacklo_epi8(high, low) : _mm_unpackhi_epi8(high, low);
+		__m128i letters =
+			_mm_and_si128(_mm_cmpgt_epi8(digits, _mm_set1_epi8(9)), _mm_set1_epi8('a' - '9' - 1));
+
+		_mm_storeu_si128((__m128i *) (words + 2 * half),
+						 _mm_add_epi8(_mm_add_epi8(digits, _mm_set1_epi8('0')), letters));
+	}
+#else
+	for (int word = 0; word < 4; word++, bytes += 4)
+	{
+		uint64_t spread = (uint64_t) bytes[0] | (uint64_t) bytes[1] << 16 |
+						  (uint64_t) bytes[2] << 32 | (uint64_t) bytes[3] << 48;
+		uint64_t digits = (spread >> 4 & UINT64_C(0x000f000f000f000f)) |
+						  (spread & UINT64_C(0x000f000f000f000f)) << 8;
+		uint64_t letters = (digits + CHASH_EACH(6)) >> 4 & CHASH_EACH(1);
+
+		words[word] = digits + CHASH_EACH('0') + letters * ('a' - '9' - 1);
+	}
+#endif
 }
 
 /* Writes the 16 bytes of a uuid in its lower-case form of 36 characters. */
 static inline void
 chash_uuid_text(char *target, const uint8_t *bytes)
 {
-	uint64_t a = chash_hex_digits(bytes);
-	uint64_t b = chash_hex_digits(bytes + 4);
-	uint64_t c = chash_hex_digits(bytes + 8);
-	uint64_t d = chash_hex_digits(bytes + 12);
+	uint64_t words[4];
+	uint64_t a;
+	uint64_t b;
+	uint64_t c;
+	uint64_t d;
 	const uint64_t hyphen = '-';
+
+	chash_hex_digits(bytes, words);
+	a = words[0];
+	b = words[1];
+	c = words[2];
+	d = words[3];
 
 	/* aaaaaaaa -bbbb-bb bb-cccc- ccccdddd dddd */
 	chash_put_characters(target, a);

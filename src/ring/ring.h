@@ -36,12 +36,7 @@
 #define CHASH_RING_H
 
 #include "spec.h"
-
-/* Every x86-64 has it.  (CHASH_PORTABLE is for testing the other way there.) */
-#if defined(__SSE2__) && !defined(CHASH_PORTABLE)
-#define CHASH_SSE2
-#include <emmintrin.h>
-#endif
+#include "vector.h"
 
 #define CHASH_NO_NODE UINT32_MAX
 

@@ -15,12 +15,14 @@ import lookups
 import moved
 import plans
 import recipes
+import sharing
 from session import Session
 
 SECTIONS = {
     "lookups": (lookups, "a call's marginal cost per row of a large query"),
     "core": (core, "src/ring by itself, without PostgreSQL"),
     "fresh": (fresh, "the first lookup of a session, building a ring, memory"),
+    "sharing": (sharing, "the shared cache, sessions that come and go, many rings"),
     "plans": (plans, "what moves when a node is added"),
     "recipes": (recipes, "what one would write by hand, or use instead"),
     "indexes": (indexes, "indexes on hash positions"),

@@ -83,6 +83,7 @@ cat >>"$CHASH_TMP/data/postgresql.conf" <<-CONF
 	checkpoint_timeout = 1h
 	autovacuum = off
 	jit = off
+	max_connections = 250
 	max_parallel_workers_per_gather = 0
 	max_parallel_maintenance_workers = 0
 CONF
