@@ -20,6 +20,7 @@
  */
 #include "segment.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/dsm.h"
