@@ -23,6 +23,12 @@ CREATE INDEX ON customers (chash_hash(id));
 ANALYZE customers;
 EXPLAIN (COSTS OFF)
 SELECT c.id FROM chash_rebalance_plan('r', '{"d": {}}') p JOIN customers c ON chash_hash(c.id) BETWEEN p.lo AND p.hi;
+-- Extended statistics tell how many rows live on a node.
+SELECT estimate($$SELECT * FROM customers WHERE chash_node(id, 'r') = 'c'$$) AS by_default;
+CREATE STATISTICS customer_nodes ON (chash_node(id, 'r')) FROM customers;
+ANALYZE customers;
+SELECT estimate($$SELECT * FROM customers WHERE chash_node(id, 'r') = 'c'$$) / count(*) BETWEEN 0.9 AND 1.1 AS estimated
+  FROM customers WHERE chash_node(id, 'r') = 'c';
 -- A constant key is looked up once.
 EXPLAIN (COSTS OFF, VERBOSE) SELECT chash_hash('x'), chash_hash(1, 'xxh3');
 DROP TABLE customers;
