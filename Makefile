@@ -26,6 +26,7 @@ OBJS = \
 	src/store/definition.o \
 	src/store/names.o \
 	src/store/notify.o \
+	src/store/pages.o \
 	src/store/segment.o \
 	src/store/shared.o \
 	src/store/values.o \

@@ -36,6 +36,7 @@
  */
 #include "shared.h"
 
+#include "pages.h"
 #include "segment.h"
 #include "values.h"
 
@@ -46,11 +47,6 @@
 #include "storage/lwlock.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-
-#define PAGE_BYTES 4096
-
-/* Pages in a word of the map. */
-#define WORD_PAGES 64
 
 /* One place for so many bytes. */
 #define BYTES_PER_PLACE 8192
@@ -135,12 +131,6 @@ map(const Cache *of)
 	return (uint64 *) ((char *) of + of->map_offset);
 }
 
-static inline Size
-count_pages(Size bytes)
-{
-	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-}
-
 void
 chash_shared_format(void *segment, Size size)
 {
@@ -149,17 +139,17 @@ chash_shared_format(void *segment, Size size)
 	uint32 chain_count = pg_nextpower2_32(count);
 
 	/* Somewhat more than can be needed. */
-	Size words = size / PAGE_BYTES / WORD_PAGES + 1;
+	Size map_size = chash_pages_map_size(size / CHASH_PAGE_SIZE);
 
 	made->size = size;
 	made->place_count = count;
 	made->chain_count = chain_count;
 	made->map_offset = MAXALIGN(offsetof(Cache, chains) + chain_count * sizeof(uint32));
-	made->places_offset = made->map_offset + words * sizeof(uint64);
+	made->places_offset = made->map_offset + map_size;
 	made->pages_offset =
-		PAGE_BYTES * count_pages(made->places_offset + count * sizeof(ChashSharedRing));
-	made->page_count = (size - made->pages_offset) / PAGE_BYTES;
-	memset(map(made), 0, words * sizeof(uint64));
+		CHASH_PAGE_SIZE * chash_page_count(made->places_offset + count * sizeof(ChashSharedRing));
+	made->page_count = (size - made->pages_offset) / CHASH_PAGE_SIZE;
+	chash_pages_init(map(made), made->page_count);
 	LWLockInitialize(&made->lock, LWLockNewTrancheId());
 	made->hand = 0;
 	made->unplaced = 0;
@@ -196,61 +186,9 @@ chash_shared_exists(void)
 }
 
 /* ----------------------------------------------------------------
- * Pages and places; the lock is held for all of this
+ * Places; the lock is held for all of this
  * ----------------------------------------------------------------
  */
-
-/* The first page from there on that is taken, or free; page_count if there is none. */
-static Size
-next_page(Size from, bool taken)
-{
-	uint64 flip = taken ? 0 : ~UINT64CONST(0);
-	Size last_word = cache->page_count / WORD_PAGES;
-	Size word = from / WORD_PAGES;
-	uint64 bits = (map(cache)[word] ^ flip) & (~UINT64CONST(0) << (from % WORD_PAGES));
-
-	while (bits == 0 && word < last_word)
-		bits = map(cache)[++word] ^ flip;
-	if (bits == 0)
-		return cache->page_count;
-	return Min(word * WORD_PAGES + (Size) pg_rightmost_one_pos64(bits), cache->page_count);
-}
-
-static void
-mark_pages(Size first, Size count, bool taken)
-{
-	for (Size page = first; page < first + count; page++)
-	{
-		uint64 bit = UINT64CONST(1) << (page % WORD_PAGES);
-
-		Assert(((map(cache)[page / WORD_PAGES] & bit) == 0) == taken);
-		if (taken)
-			map(cache)[page / WORD_PAGES] |= bit;
-		else
-			map(cache)[page / WORD_PAGES] &= ~bit;
-	}
-}
-
-/* Takes a run of pages, the smallest that is large enough; false if there is none. */
-static bool
-take_pages(Size count, Size *first)
-{
-	Size best = 0;
-	Size end;
-
-	for (Size page = next_page(0, false); page < cache->page_count; page = next_page(end, false))
-	{
-		end = next_page(page, true);
-		if (end - page >= count && (best == 0 || end - page < best))
-		{
-			best = end - page;
-			*first = page;
-		}
-	}
-	if (best > 0)
-		mark_pages(*first, count, true);
-	return best > 0;
-}
 
 static inline uint32 *
 chain_of(const ChashRingKey *key)
@@ -289,7 +227,7 @@ unchain(ChashSharedRing *place)
 static void
 free_pages(ChashSharedRing *place)
 {
-	mark_pages(place->first_page, place->page_count, false);
+	chash_pages_give_back(map(cache), place->first_page, place->page_count);
 	place->page_count = 0;
 }
 
@@ -394,11 +332,11 @@ add_place(const ChashRingKey *key, const ChashRingLabel *label, TimestampTz now)
 static bool
 allocate(ChashSharedRing *place, Size size, TimestampTz now)
 {
-	Size pages = count_pages(size);
+	Size pages = chash_page_count(size);
 
 	if (pages > cache->page_count)
 		return false;
-	while (!take_pages(pages, &place->first_page))
+	while (!chash_pages_take(map(cache), cache->page_count, pages, &place->first_page))
 	{
 		if (!make_room(now))
 			return false;
@@ -433,7 +371,7 @@ const ChashRing *
 chash_shared_ring(const ChashSharedRing *shared)
 {
 	return (const ChashRing *) ((char *) cache + cache->pages_offset +
-								PAGE_BYTES * shared->first_page);
+								CHASH_PAGE_SIZE * shared->first_page);
 }
 
 ChashSharedRing *
@@ -480,7 +418,7 @@ log_refusal(Cause cause, const ChashRingLabel *label, Size size)
 		ereport(LOG,
 				(errmsg("ring \"%s\" is too large for the shared cache of chash", name),
 				 errdetail("It takes %zu kB, and there are %zu kB. Sessions build it for themselves.",
-						   size / 1024, cache->page_count * PAGE_BYTES / 1024),
+						   size / 1024, cache->page_count * CHASH_PAGE_SIZE / 1024),
 				 errhint("Raise \"chash.cache_size\".")));
 	else
 		ereport(LOG,
@@ -523,7 +461,7 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 	{
 		if (place == NULL || place->state == REFUSED)
 		{
-			if (count_pages(ring->size) > cache->page_count)
+			if (chash_page_count(ring->size) > cache->page_count)
 				cause = TOO_LARGE;
 			log = !cache->logged[cause];
 			cache->logged[cause] = true;
@@ -643,7 +581,7 @@ chash_shared_list(uint32 *count)
 			continue;
 		status->key = place->key;
 		status->label = place->label;
-		status->bytes = place->page_count * PAGE_BYTES;
+		status->bytes = place->page_count * CHASH_PAGE_SIZE;
 		status->points = place->points;
 		status->pins = pg_atomic_read_u32(&place->pins);
 		status->hits = pg_atomic_read_u64(&place->hits);
