@@ -118,20 +118,24 @@ typedef struct Anchor
 {
 	pg_atomic_uint32 handle;   /* of the segment, or DSM_HANDLE_INVALID */
 	pg_atomic_uint64 retry_at; /* do not try to make it before that time */
+	pg_atomic_flag logged;	   /* a failure */
 } Anchor;
+
+static Anchor *anchor = NULL;
 
 static void
 init_anchor(void *address)
 {
-	Anchor *anchor = address;
+	Anchor *made = address;
 
-	pg_atomic_init_u32(&anchor->handle, DSM_HANDLE_INVALID);
-	pg_atomic_init_u64(&anchor->retry_at, 0);
+	pg_atomic_init_u32(&made->handle, DSM_HANDLE_INVALID);
+	pg_atomic_init_u64(&made->retry_at, 0);
+	pg_atomic_init_flag(&made->logged);
 }
 
 /* Lets nobody make the segment for so many milliseconds. */
 static void
-put_off(Anchor *anchor, int milliseconds)
+put_off(int milliseconds)
 {
 	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), milliseconds);
 
@@ -140,14 +144,14 @@ put_off(Anchor *anchor, int milliseconds)
 
 /* Gives NULL if somebody else is at it, or has failed lately. */
 static dsm_segment *
-make_segment(Anchor *anchor)
+make_segment(void)
 {
 	uint32 handle = DSM_HANDLE_INVALID;
 	dsm_segment *made;
 
 	if ((TimestampTz) pg_atomic_read_u64(&anchor->retry_at) > GetCurrentTimestamp())
 		return NULL;
-	put_off(anchor, RETRY_INTERVAL);
+	put_off(RETRY_INTERVAL);
 	made = dsm_create(segment_size(), 0);
 	format_segment(dsm_segment_address(made), segment_size());
 	dsm_pin_segment(made);
@@ -165,18 +169,20 @@ static dsm_segment *
 find_segment(void)
 {
 	bool found;
-	Anchor *anchor = GetNamedDSMSegment(SEGMENT_NAME, sizeof(Anchor), init_anchor, &found);
-	uint32 handle = pg_atomic_read_u32(&anchor->handle);
+	uint32 handle;
 
-	return handle != DSM_HANDLE_INVALID ? dsm_attach(handle) : make_segment(anchor);
+	anchor = GetNamedDSMSegment(SEGMENT_NAME, sizeof(Anchor), init_anchor, &found);
+	handle = pg_atomic_read_u32(&anchor->handle);
+	return handle != DSM_HANDLE_INVALID ? dsm_attach(handle) : make_segment();
 }
 
+/* Says once what is wrong; in each session, if even the anchor could not be had. */
 static void
 log_failure(const ErrorData *error)
 {
 	static bool logged = false;
 
-	if (logged)
+	if (logged || (anchor != NULL && !pg_atomic_test_set_flag(&anchor->logged)))
 		return;
 	logged = true;
 	ereport(LOG,
