@@ -147,11 +147,12 @@ sub wait_for_server
 {
 	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
 
+	# (Nothing is written to a psql that may have gone before it reads.)
 	while (time < $deadline)
 	{
-		my ($out, $err);
-
-		return 1 if $server->psql('postgres', 'SELECT 1', stdout => \$out, stderr => \$err) == 0;
+		return 1
+		  if IPC::Run::run([ 'psql', '-XAtq', '-d', $server->connstr('postgres'), '-c', 'SELECT 1' ],
+			'<', \undef, '>', \my $out, '2>', \my $err);
 		usleep(10000);
 	}
 	return 0;
