@@ -22,7 +22,7 @@ COMMENT ON FUNCTION chash_cache_rings() IS 'What is in the shared cache; view ch
 COMMENT ON FUNCTION chash_cache_reset() IS 'Empties the shared cache, of all databases, and its counters; what transactions are using goes when they end. For superusers. Error: 42501 not a superuser.';
 COMMENT ON VIEW chash_cache IS 'The built rings in shared memory, one row for each version of a ring, and at times one without a name that counts those for which there was not even a row. Those of other databases are shown to members of pg_read_all_stats only. Empty if there is no shared cache.';
 COMMENT ON COLUMN chash_cache.database IS 'The database that the ring is in; NULL if it has been dropped.';
-COMMENT ON COLUMN chash_cache.ring IS 'Name of the ring.';
+COMMENT ON COLUMN chash_cache.ring IS 'Name of the ring; NULL in the row that counts those without a row of their own.';
 COMMENT ON COLUMN chash_cache.epoch IS 'Epoch of the ring that was built.';
 COMMENT ON COLUMN chash_cache.is_past IS 'Whether it was built for questions about that epoch as a past one, as chash_node_as_of asks them.';
 COMMENT ON COLUMN chash_cache.fingerprint IS 'Fingerprint of the map; NULL for a past epoch.';

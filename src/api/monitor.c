@@ -63,8 +63,8 @@ chash_cache_rings(PG_FUNCTION_ARGS)
 		const ChashSharedStatus *status = &list[i];
 		bool foreign = status->key.database != MyDatabaseId;
 		bool nameless = status->label.name_length == 0;
-		Datum values[13];
-		bool nulls[13] = {0};
+		Datum values[12];
+		bool nulls[12] = {0};
 		int n = 0;
 
 		if (foreign && !all)
