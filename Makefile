@@ -4,9 +4,9 @@
 #	make installcheck			tests against a running server that has it
 
 EXTENSION = chash
-EXTVERSION = 0.2.0
+EXTVERSION = 0.3.0
 MODULE_big = chash
-# The first version as it was, and what each later one changes.
+# The present version as a whole, and how to get from one version to the next.
 DATA = $(sort $(wildcard chash--*.sql))
 
 OBJS = \
@@ -18,17 +18,17 @@ OBJS = \
 	src/api/monitor.o \
 	src/api/plan.o \
 	src/api/result.o \
-	src/api/row.o \
-	src/api/triggers.o \
-	src/store/cache.o \
+	src/change/row.o \
+	src/change/triggers.o \
+	src/cache/cache.o \
 	src/store/catalog.o \
-	src/store/change.o \
+	src/change/change.o \
 	src/store/definition.o \
-	src/store/names.o \
-	src/store/notify.o \
-	src/store/pages.o \
-	src/store/segment.o \
-	src/store/shared.o \
+	src/cache/names.o \
+	src/change/notify.o \
+	src/cache/pages.o \
+	src/cache/segment.o \
+	src/cache/shared.o \
 	src/store/values.o \
 	src/ring/diff.o \
 	src/ring/hash.o \
@@ -45,8 +45,8 @@ PG_CFLAGS = -O3 -std=gnu11 -Wno-declaration-after-statement
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
 REGRESS_OPTS = --inputdir=. --load-extension=chash
-ISOLATION = $(patsubst specs/%.spec,%,$(sort $(wildcard specs/*.spec)))
-ISOLATION_OPTS = --load-extension=chash
+ISOLATION = $(patsubst test/isolation/specs/%.spec,%,$(sort $(wildcard test/isolation/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test/isolation --load-extension=chash
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)

@@ -5,13 +5,13 @@
 #include "compat.h"
 
 #include "ring/spec.h"
-#include "store/cache.h"
+#include "cache/cache.h"
 #include "store/catalog.h"
-#include "store/change.h"
-#include "store/names.h"
-#include "store/notify.h"
-#include "store/segment.h"
-#include "store/shared.h"
+#include "change/change.h"
+#include "cache/names.h"
+#include "change/notify.h"
+#include "cache/segment.h"
+#include "cache/shared.h"
 
 #include <limits.h>
 

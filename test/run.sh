@@ -21,7 +21,7 @@
 #   unit        test/unit, and once more under the address and undefined
 #               behaviour sanitizers
 #   regress     sql/ against expected/
-#   isolation   specs/, sessions side by side
+#   isolation   test/isolation, sessions side by side
 #   tap         test/tap, which start servers of their own
 #   model       the reference model in test/model against golden vectors and
 #               against the extension

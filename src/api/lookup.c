@@ -11,7 +11,7 @@
 
 #include "../ring/keys.h"
 #include "../ring/replicas.h"
-#include "../store/cache.h"
+#include "../cache/cache.h"
 #include "../store/values.h"
 
 #include "access/htup_details.h"

@@ -9,7 +9,7 @@
 
 #include "json.h"
 
-#include "../store/change.h"
+#include "../change/change.h"
 #include "../store/values.h"
 
 #include "executor/spi.h"

@@ -4,8 +4,8 @@
  */
 #include "../compat.h"
 
-#include "../store/cache.h"
-#include "../store/segment.h"
+#include "../cache/cache.h"
+#include "../cache/segment.h"
 #include "../store/values.h"
 
 #include "catalog/pg_authid.h"

@@ -7,7 +7,7 @@
 
 #include "../compat.h"
 
-#include "../store/cache.h"
+#include "../cache/cache.h"
 
 #include "fmgr.h"
 

@@ -8,8 +8,8 @@
  */
 #include "change.h"
 
-#include "cache.h"
-#include "values.h"
+#include "../cache/cache.h"
+#include "../store/values.h"
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"

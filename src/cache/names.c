@@ -9,7 +9,7 @@
  */
 #include "names.h"
 
-#include "values.h"
+#include "../store/values.h"
 
 #include "common/hashfn.h"
 #include "utils/builtins.h"

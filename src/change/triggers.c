@@ -19,9 +19,9 @@
 
 #include "row.h"
 
-#include "../store/cache.h"
-#include "../store/change.h"
-#include "../store/notify.h"
+#include "../cache/cache.h"
+#include "change.h"
+#include "notify.h"
 #include "../store/values.h"
 
 #include "catalog/pg_type.h"

@@ -7,7 +7,7 @@
 #ifndef CHASH_CACHE_H
 #define CHASH_CACHE_H
 
-#include "definition.h"
+#include "../store/definition.h"
 #include "shared.h"
 
 #include "../ring/ring.h"

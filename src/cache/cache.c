@@ -71,9 +71,9 @@
  */
 #include "cache.h"
 
-#include "definition.h"
+#include "../store/definition.h"
 #include "names.h"
-#include "values.h"
+#include "../store/values.h"
 
 #include "access/xact.h"
 #include "miscadmin.h"

@@ -17,7 +17,7 @@
 #ifndef CHASH_CHANGE_H
 #define CHASH_CHANGE_H
 
-#include "definition.h"
+#include "../store/definition.h"
 
 /*
  * Is chash itself writing the rows of this ring?  Then triggers let pass what a

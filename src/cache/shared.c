@@ -38,7 +38,7 @@
 
 #include "pages.h"
 #include "segment.h"
-#include "values.h"
+#include "../store/values.h"
 
 #include "common/hashfn.h"
 #include "miscadmin.h"

@@ -1,0 +1,1 @@
+\echo Use "ALTER EXTENSION chash UPDATE" to load this file. \quit
