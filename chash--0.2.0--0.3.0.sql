@@ -93,3 +93,48 @@ ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_before_truncate;
 -- Rings get their digests.
 UPDATE chash_rings SET replicas = replicas;
 
+-- ---------------------------------------------------------------------------
+-- Changes that are made only at a given epoch
+-- ---------------------------------------------------------------------------
+
+DROP FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[]);
+DROP FUNCTION chash_remove_node(text, text);
+DROP FUNCTION chash_set_node(text, text, numeric, text, jsonb, bigint[]);
+DROP FUNCTION chash_mark_down(text, text);
+DROP FUNCTION chash_mark_up(text, text);
+DROP FUNCTION chash_apply(jsonb, text, jsonb);
+
+CREATE FUNCTION chash_add_node(node text, ring text DEFAULT 'default', weight numeric DEFAULT 1, zone text DEFAULT NULL, info jsonb DEFAULT NULL, tokens bigint[] DEFAULT NULL, if_epoch bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_remove_node(node text, ring text DEFAULT 'default', if_epoch bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_set_node(node text, ring text DEFAULT 'default', weight numeric DEFAULT NULL, zone text DEFAULT NULL, info jsonb DEFAULT NULL, tokens bigint[] DEFAULT NULL, if_epoch bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_mark_down(node text, ring text DEFAULT 'default', if_epoch bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_mark_up(node text, ring text DEFAULT 'default', if_epoch bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_apply(changes jsonb, ring text DEFAULT 'default', pins jsonb DEFAULT NULL, if_epoch bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+REVOKE ALL ON FUNCTION
+	chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_remove_node(text, text, bigint),
+	chash_set_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_mark_down(text, text, bigint),
+	chash_mark_up(text, text, bigint),
+	chash_apply(jsonb, text, jsonb, bigint)
+	FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+	chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_remove_node(text, text, bigint),
+	chash_set_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_mark_down(text, text, bigint),
+	chash_mark_up(text, text, bigint),
+	chash_apply(jsonb, text, jsonb, bigint)
+	TO @extowner@ WITH GRANT OPTION;
+COMMENT ON FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint) IS 'Adds a node to a ring and returns the new epoch. weight is 0 to 999999.999 with at most three decimals, relative to the other nodes; tokens, the positions of its points, are for placement tokens, which needs them. Errors: 42704 unknown ring; 42710 the ring has that node; 22023 a value that is not allowed; 54000 more than 16777216 points, or more nodes than partitions; 55000 the ring is not at epoch if_epoch (NULL: any), or comes by subscription.';
+COMMENT ON FUNCTION chash_remove_node(text, text, bigint) IS 'Removes a node from a ring and returns the new epoch. Error: 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_set_node(text, text, numeric, text, jsonb, bigint[], bigint) IS 'Changes what is given of a node, leaves what is NULL as it is, and returns the epoch, which is new unless nothing was different. (chash_apply can also set a zone or info to NULL.) Errors as chash_add_node; 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_mark_down(text, text, bigint) IS 'Marks a node as down, so that lookups pass it over, and returns the epoch. It keeps its points: nothing moves. Error: 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_mark_up(text, text, bigint) IS 'Marks a node as up again and returns the epoch. Error: 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_apply(jsonb, text, jsonb, bigint) IS 'Makes several changes of a ring''s nodes as one epoch and returns it. changes is an object with a member per node: an object with any of weight, zone, info, tokens and state (up or down) adds the node or changes what is given; null removes it. For example {"d": {"weight": 2, "zone": "b"}, "a": null}. pins must be NULL in this version. Errors as chash_add_node; 22023 malformed changes; 0A000 pins.';

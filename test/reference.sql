@@ -20,7 +20,7 @@ FROM (VALUES
 	(3, 'Reading', '{chash_fingerprint,chash_points,chash_ranges,chash_balance}'),
 	(4, 'Shared cache', '{chash_cache_rings,chash_cache_reset}'),
 	(5, 'Plans', '{chash_rebalance_plan,chash_rebalance_summary,chash_epoch_diff,chash_ring_diff}'),
-	(6, 'Inside', '{chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_nodes_after_row,chash_nodes_after_statement,chash_history_before_row,chash_after_statement,chash_before_truncate,chash_rows_support}')
+	(6, 'Inside', '{chash_before_statement,chash_after_statement,chash_before_truncate,chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_history_before_row,chash_rows_support}')
 ) AS v(number, heading, names), unnest(names) WITH ORDINALITY AS u(name, place)
 ORDER BY v.number, place;
 
