@@ -256,6 +256,7 @@ install_missing()
 missing_drivers()
 {
 	/usr/bin/python3 -c 'import psycopg' >/dev/null 2>&1 || echo python3-psycopg
+	/usr/bin/python3 -c 'import psycopg2' >/dev/null 2>&1 || echo python3-psycopg2
 	/usr/bin/python3 -c 'import asyncpg' >/dev/null 2>&1 || echo python3-asyncpg
 	have_perl_module DBD::Pg || echo libdbd-pg-perl
 	[ -f /usr/share/java/postgresql.jar ] || echo libpostgresql-jdbc-java

@@ -12,7 +12,7 @@ import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import javax.net.SocketFactory;
 
-/** Lets the JDBC driver reach a server through a Unix socket, whatever host its URL names: socketFactoryArg is the socket. */
+/** Lets the JDBC driver reach a server through the Unix socket in socketFactoryArg, whatever host its URL names. */
 public class UnixSockets extends SocketFactory {
     private final UnixDomainSocketAddress address;
 

@@ -22,10 +22,11 @@ import subprocess
 import sys
 import time
 
-NPM_PACKAGES = {"pg": "pg@8"}           # what can be imported, and what npm is asked for
+NPM_PACKAGES = {"pg": "pg@8", "postgres": "postgres@3"}           # what can be imported, and what npm is asked for
 NPM_SECONDS = 60
 DEBIAN_NODE_MODULES = "/usr/share/nodejs"
 DEBIAN_JDBC = "/usr/share/java/postgresql.jar"
+JAVA_OPTION = "-XX:-UsePerfData"        # or else it leaves a directory in /tmp
 POOLER_PORT = "6432"                    # as on the page
 PROGRAM_SECONDS = 120
 MARK = "\x1f"                           # stands in front of what each block prints, with the line of the block
@@ -178,7 +179,7 @@ class JavaScript:
         os.makedirs(modules, exist_ok=True)
         for name in missing:
             if not os.path.isdir(os.path.join(DEBIAN_NODE_MODULES, name)):
-                raise Skip(f"{reason}, and Debian's node-{name} is not installed")
+                raise Skip(f"{reason}, and there is no {DEBIAN_NODE_MODULES}/{name}")
             os.symlink(os.path.join(DEBIAN_NODE_MODULES, name), os.path.join(modules, name))
         os.environ["NODE_PATH"] = DEBIAN_NODE_MODULES
 
@@ -198,9 +199,9 @@ class Java:
             raise Skip(f"there is no {DEBIAN_JDBC}")
         classes = os.path.join(directory, "classes")
         os.makedirs(os.path.join(classes, "org/postgresql"), exist_ok=True)
-        if not works("javac", "--version"):
+        if not works("javac", "-J" + JAVA_OPTION, "--version"):
             raise Skip("javac is missing: it takes a JDK")
-        if not works("javac", "-d", classes, os.path.join(HERE, "UnixSockets.java")):
+        if not works("javac", "-J" + JAVA_OPTION, "-d", classes, os.path.join(HERE, "UnixSockets.java")):
             raise Skip("this JDK is too old for Unix sockets, which came with Java 16")
         # The driver's defaults, so that the page's URL leads to the server that the others find by PGHOST.
         write(os.path.join(classes, "org/postgresql/driverconfig.properties"), "".join(
@@ -210,7 +211,7 @@ class Java:
                 ("user", os.environ["PGUSER"]))))
         file = os.path.join(directory, "Example.java")
         write(file, program_text(blocks, lambda block: ""))
-        return ["java", "-cp", f"{classes}:{DEBIAN_JDBC}", file]
+        return ["java", JAVA_OPTION, "-cp", f"{classes}:{DEBIAN_JDBC}", file]
 
 
 class Perl:
