@@ -26,6 +26,8 @@
 #   model       the reference model in test/model against golden vectors and
 #               against the extension
 #   readme      the examples of README.md and docs/
+#   drivers     the examples of docs/drivers.md in other languages, with the
+#               drivers that are there; the others are skipped
 #   docs        docs/errors.md against what happens, docs/reference.md against
 #               the comments in the database
 #   demo        test/demo.sql
@@ -33,7 +35,7 @@
 # shellcheck source=test/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-STAGES=(format hygiene build unit regress isolation tap model readme docs demo)
+STAGES=(format hygiene build unit regress isolation tap model readme drivers docs demo)
 
 # Warnings of -Wextra that PostgreSQL's own headers give rise to.
 HEADER_EXCEPTIONS='-Wno-sign-compare -Wno-unused-parameter'
@@ -53,7 +55,9 @@ for stage in "${stages[@]}"; do
 	[[ " ${STAGES[*]} " == *" $stage "* ]] || usage
 done
 
-setup_begin run.sh build test -- "$@"
+needs=(build test)
+[[ " ${stages[*]} " != *" drivers "* ]] || needs+=(drivers)
+setup_begin run.sh "${needs[@]}" -- "$@"
 
 # ---------------------------------------------------------------------------
 # Counting
@@ -472,6 +476,22 @@ stage_readme()
 	limited "$TIME_LIMIT" bash test/readme.sh >"$log" 2>&1 || status=$?
 	add_tap_counts "examples of the documentation" $status "$log" ||
 		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
+}
+
+stage_drivers()
+{
+	local log=$CHASH_TMP/log/drivers.log status=0
+
+	if ! need_cluster; then
+		fail "examples for drivers: nothing to run them with"
+		return
+	fi
+	mkdir "$CHASH_TMP/drivers"
+	limited "$TIME_LIMIT" "$PYTHON" test/drivers/examples.py docs/drivers.md "$CHASH_TMP/drivers" >"$log" 2>&1 || status=$?
+	sed -n 's/^ok [0-9]* - \(.*\) # SKIP /  skipped: \1: /p' "$log"
+	add_tap_counts "examples for drivers" $status "$log" ||
+		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
+	rm -rf "$CHASH_TMP/drivers"
 }
 
 stage_docs()
