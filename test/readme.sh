@@ -18,7 +18,9 @@
 #   - Without it the block only has to run without an error.
 #   - If it has a line with ERROR: in front, the block is meant to fail: all of
 #     it is run nevertheless, and the messages are part of what it prints.
-#   - Every block is a session of its own.
+#   - ```sql in shard_a, shard_b is run in each of these databases, which are
+#     created when they are first named; nothing may follow to compare it with.
+#   - Every block is a session of its own.  A page's databases go with the page.
 #   - A page that does not create the extension itself finds it there.
 
 # shellcheck source=test/setup.sh
@@ -35,18 +37,25 @@ fi
 work=$(mktemp -d "$CHASH_TMP/readme.XXXXXX")
 
 # Writes the examples of a page into $work as LINE.sql and, where output is given,
-# LINE.out, LINE being the number of the line that the block starts at.
+# LINE.out, LINE being the number of the line that the block starts at; LINE.in
+# has the databases to run it in, if the block names any.
 extract()
 {
 	awk -v work="$work" '
 		/^```/ && !inside {
 			inside = 1
 			file = ""
-			if ($0 ~ /^```sql[ \t]*$/) {
+			if ($0 ~ /^```sql([ \t]+in [^`]+)?[ \t]*$/) {
 				line = sprintf("%06d", NR)
 				file = work "/" line ".sql"
 				printf "" > file
 				follows = 2
+				if (sub(/^```sql[ \t]+in /, "")) {
+					gsub(/,/, " ")
+					print > (work "/" line ".in")
+					close(work "/" line ".in")
+					follows = 1
+				}
 			} else if (follows && $0 ~ /^```(text)?[ \t]*$/) {
 				file = work "/" line ".out"
 				printf "" > file
@@ -78,9 +87,17 @@ trimmed()
 # Runs one block and compares what it prints.
 run_block()
 {
-	local sql=$1 expected=${1%.sql}.out
+	local sql=$1 expected=${1%.sql}.out databases=${1%.sql}.in database
 
-	if [ ! -f "$expected" ]; then
+	if [ -f "$databases" ]; then
+		for database in $(cat "$databases"); do
+			if [[ " ${created[*]} " != *" $database "* ]]; then
+				createdb "$database" 2>&1 || return 1
+				created+=("$database")
+			fi
+			psql -X -q -v ON_ERROR_STOP=1 -d "$database" <"$sql" 2>&1 || return 1
+		done
+	elif [ ! -f "$expected" ]; then
 		psql -X -q -v ON_ERROR_STOP=1 <"$sql" 2>&1
 	elif grep -q '^ERROR: ' "$expected"; then
 		psql -X -q <"$sql" >"$work/actual" 2>&1
@@ -123,6 +140,7 @@ for page in "${pages[@]}"; do
 	extract "$page"
 	dropdb --if-exists examples 2>/dev/null
 	createdb examples
+	created=(examples)
 	export PGDATABASE=examples
 	if ! grep -rqi --include='*.sql' 'CREATE EXTENSION.*chash' "$work"; then
 		psql -X -q -c 'CREATE EXTENSION chash'
@@ -137,7 +155,9 @@ for page in "${pages[@]}"; do
 		fi
 	done
 	export PGDATABASE=postgres
-	dropdb examples
+	for database in "${created[@]}"; do
+		dropdb --force "$database"
+	done
 done
 
 [ "$number" -gt 0 ] || result 1 "there are no examples"
