@@ -20,6 +20,8 @@
 #     it is run nevertheless, and the messages are part of what it prints.
 #   - ```sql in shard_a, shard_b is run in each of these databases, which are
 #     created when they are first named; nothing may follow to compare it with.
+#   - ```python run starts a program that is run, where Python has xxhash: it
+#     prints what the comments on its lines with print say.
 #   - Every block is a session of its own.  A page's databases go with the page.
 #   - A page that does not create the extension itself finds it there.
 
@@ -56,6 +58,10 @@ extract()
 					close(work "/" line ".in")
 					follows = 1
 				}
+			} else if ($0 ~ /^```python run[ \t]*$/) {
+				file = work "/" sprintf("%06d", NR) ".py"
+				printf "" > file
+				follows = 1
 			} else if (follows && $0 ~ /^```(text)?[ \t]*$/) {
 				file = work "/" line ".out"
 				printf "" > file
@@ -82,6 +88,12 @@ extract()
 trimmed()
 {
 	sed 's/[[:space:]]*$//' "$1" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
+}
+
+# Runs a program and compares what it prints with its comments.
+run_program()
+{
+	diff -u --label expected --label actual <(sed -n 's/^print(.*) *# //p' "$1") <("$PYTHON" "$1" 2>&1)
 }
 
 # Runs one block and compares what it prints.
@@ -145,9 +157,14 @@ for page in "${pages[@]}"; do
 	if ! grep -rqi --include='*.sql' 'CREATE EXTENSION.*chash' "$work"; then
 		psql -X -q -c 'CREATE EXTENSION chash'
 	fi
-	for sql in "$work"/*.sql; do
-		line=$(basename "$sql" .sql | sed 's/^0*//')
-		if run_block "$sql" >"$work/log"; then
+	for block in "$work"/*.sql "$work"/*.py; do
+		line=$(basename "${block%.*}" | sed 's/^0*//')
+		run=run_block
+		if [ "${block##*.}" = py ]; then
+			[ -n "${PYTHON:-}" ] || continue
+			run=run_program
+		fi
+		if "$run" "$block" >"$work/log"; then
 			result 0 "$page:$line"
 		else
 			result 1 "$page:$line"
