@@ -205,10 +205,10 @@ lock_ring(const ChashCatalog *catalog, const char *ring)
 {
 	ChashParameter parameter = chash_text_parameter(ring);
 
+	chash_catalog_check_snapshot(catalog);
 	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
 					  &parameter, 1) == 0)
 		return NULL;
-	chash_catalog_check_snapshot(catalog);
 	return load_before(catalog, ring, CHASH_TOUCH_CHANGED);
 }
 
@@ -376,6 +376,8 @@ settle(const ChashCatalog *catalog, Touched *touched, bool others)
 	different |= strcmp(after->ring.fingerprint, before->ring.fingerprint) != 0;
 	if (!different)
 	{
+		/* Rows can have been marked with an epoch that does not come. */
+		chash_difference_write_nodes(catalog, &stored, after);
 		chash_difference_restore_digest(catalog, before);
 		return;
 	}
@@ -483,7 +485,8 @@ chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashCha
 	stored.ring.epoch = epoch;
 	chash_definition_copy(&stored, &after);
 	chash_definition_change(&after, changes, count);
-	if (!chash_difference_complete(&stored, &after))
+	if (!(first ? chash_difference_complete(&stored, &after)
+				: chash_difference_mark(&stored, &after)))
 	{
 		if (first)
 			MemoryContextDelete(touched->context);
@@ -572,6 +575,7 @@ chash_change_drop(const ChashCatalog *catalog, const char *ring)
 {
 	ChashParameter parameter = chash_text_parameter(ring);
 
+	chash_catalog_check_snapshot(catalog);
 	if (chash_execute(catalog, "DELETE FROM @chash_rings WHERE ring = $1", &parameter, 1) == 0)
 		chash_report_unknown_ring(ring);
 }
@@ -588,11 +592,11 @@ chash_change_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of epochs to keep cannot be negative: %lld", (long long) keep),
 				 errhint("With 0, only the present epoch is kept.")));
+	chash_catalog_check_snapshot(catalog);
 	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
 					  parameters, 1) == 0 ||
 		!chash_change_fetch_now(catalog, ring, &row))
 		chash_report_unknown_ring(ring);
-	chash_catalog_check_snapshot(catalog);
 	chash_change_check_home(catalog, &row);
 
 	history_from = Max(row.history_from, keep < row.epoch ? row.epoch - keep : 1);
