@@ -3,6 +3,9 @@
 -- CREATE EXTENSION has set search_path to the target schema alone, so that
 -- every name below is created there, and resolved there or in pg_catalog.
 
+-- Rights go to PUBLIC and to pg_database_owner, which is whoever owns the database:
+-- a dump says so too, and a role that is named in it may be gone by then.
+
 -- ---------------------------------------------------------------------------
 -- Tables: the truth.  All of them go into a dump.
 --
@@ -26,9 +29,9 @@ CREATE TABLE chash_rings (
 	digest uuid,
 	replicated boolean NOT NULL DEFAULT false
 );
-REVOKE ALL ON TABLE chash_rings FROM PUBLIC;
+REVOKE ALL ON TABLE chash_rings FROM PUBLIC, pg_database_owner;
 GRANT SELECT ON TABLE chash_rings TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_rings TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_rings TO pg_database_owner WITH GRANT OPTION;
 
 COMMENT ON TABLE chash_rings IS 'The hash rings, one row each. The functions write it; direct INSERT, UPDATE and DELETE are checked and take effect in the same way.';
 COMMENT ON COLUMN chash_rings.ring IS 'Name of the ring: 1 to 255 bytes of UTF-8 without control characters. Never changes.';
@@ -57,9 +60,9 @@ CREATE TABLE chash_nodes (
 	epoch bigint NOT NULL,
 	PRIMARY KEY (ring, node)
 );
-REVOKE ALL ON TABLE chash_nodes FROM PUBLIC;
+REVOKE ALL ON TABLE chash_nodes FROM PUBLIC, pg_database_owner;
 GRANT SELECT (ring, node, weight, zone, state, tokens, held_partitions, epoch) ON TABLE chash_nodes TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_nodes TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_nodes TO pg_database_owner WITH GRANT OPTION;
 
 COMMENT ON TABLE chash_nodes IS 'The nodes of every ring. The functions write it; direct INSERT, UPDATE and DELETE are checked and take effect in the same way, each statement as one epoch.';
 COMMENT ON COLUMN chash_nodes.ring IS 'The ring that the node belongs to.';
@@ -83,9 +86,9 @@ CREATE TABLE chash_node_history (
 	held_partitions integer[],
 	PRIMARY KEY (ring, node, from_epoch)
 );
-REVOKE ALL ON TABLE chash_node_history FROM PUBLIC;
+REVOKE ALL ON TABLE chash_node_history FROM PUBLIC, pg_database_owner;
 GRANT SELECT ON TABLE chash_node_history TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_node_history TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_node_history TO pg_database_owner WITH GRANT OPTION;
 
 COMMENT ON TABLE chash_node_history IS 'What nodes were like in past epochs. Maintained by chash; shortened by chash_prune_history.';
 COMMENT ON COLUMN chash_node_history.ring IS 'The ring that the node belonged to.';
@@ -123,7 +126,7 @@ CREATE FUNCTION chash_history_before_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE ALL ON FUNCTION chash_before_statement(), chash_after_statement(), chash_before_truncate(), chash_rings_before_row(),
-	chash_rings_after_row(), chash_nodes_before_row(), chash_history_before_row() FROM PUBLIC;
+	chash_rings_after_row(), chash_nodes_before_row(), chash_history_before_row() FROM PUBLIC, pg_database_owner;
 
 COMMENT ON FUNCTION chash_before_statement() IS 'Trigger: a statement begins to change rings.';
 COMMENT ON FUNCTION chash_after_statement() IS 'Trigger: completes the changes of a statement: owners of partitions, history, fingerprint, epoch.';
@@ -322,7 +325,7 @@ REVOKE ALL ON FUNCTION
 	chash_import(jsonb, text),
 	chash_prune_history(text, bigint),
 	chash_export(text)
-	FROM PUBLIC;
+	FROM PUBLIC, pg_database_owner;
 GRANT EXECUTE ON FUNCTION
 	chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer),
 	chash_drop_ring(text),
@@ -336,7 +339,7 @@ GRANT EXECUTE ON FUNCTION
 	chash_import(jsonb, text),
 	chash_prune_history(text, bigint),
 	chash_export(text)
-	TO @extowner@ WITH GRANT OPTION;
+	TO pg_database_owner WITH GRANT OPTION;
 
 COMMENT ON FUNCTION chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer) IS 'Creates a ring without nodes and returns its epoch, 1. placement is vnodes, partitions or tokens; hash is xxh3; vnodes (1 to 65536, 256 by default) goes with placement vnodes and partitions (a power of two from 1 to 1048576, 16384 by default) with placement partitions; hash_tags hashes only what stands between the first { and the next } of a key; secret is for hashes that take one, and xxh3 does not; replicas (1 to 1000) is what plans assume. Errors: 42710 the ring exists; 22023 a value that is not allowed.';
 COMMENT ON FUNCTION chash_drop_ring(text) IS 'Drops a ring with its nodes and its history. Error: 42704 unknown ring.';
@@ -357,7 +360,7 @@ COMMENT ON FUNCTION chash_export(text) IS 'The whole definition of a ring with i
 
 CREATE FUNCTION chash_rows_support(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-REVOKE ALL ON FUNCTION chash_rows_support(internal) FROM PUBLIC;
+REVOKE ALL ON FUNCTION chash_rows_support(internal) FROM PUBLIC, pg_database_owner;
 COMMENT ON FUNCTION chash_rows_support(internal) IS 'Planner support: how many rows the set-returning functions give, from the ring itself where its name is a constant.';
 
 CREATE FUNCTION chash_fingerprint(ring text DEFAULT 'default') RETURNS text
@@ -405,13 +408,13 @@ CREATE FUNCTION chash_cache_rings(OUT database_oid oid, OUT ring text, OUT epoch
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL SAFE COST 1000 ROWS 100;
 CREATE FUNCTION chash_cache_reset() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
-REVOKE ALL ON FUNCTION chash_cache_reset() FROM PUBLIC;
+REVOKE ALL ON FUNCTION chash_cache_reset() FROM PUBLIC, pg_database_owner;
 
 CREATE VIEW chash_cache AS
 SELECT d.datname AS database, c.ring, c.epoch, c.is_past, c.fingerprint, c.points, c.bytes, c.pins, c.hits, c.builds, c.fallbacks, c.last_used
 FROM chash_cache_rings() AS c
 	LEFT JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) c.database_oid;
-REVOKE ALL ON TABLE chash_cache FROM PUBLIC;
+REVOKE ALL ON TABLE chash_cache FROM PUBLIC, pg_database_owner;
 GRANT SELECT ON TABLE chash_cache TO PUBLIC;
 
 COMMENT ON FUNCTION chash_cache_rings() IS 'What is in the shared cache; view chash_cache has the same with the names of databases.';
@@ -429,3 +432,31 @@ COMMENT ON COLUMN chash_cache.hits IS 'How often a transaction found it here.';
 COMMENT ON COLUMN chash_cache.builds IS 'How often it was built.';
 COMMENT ON COLUMN chash_cache.fallbacks IS 'How often a session kept it for itself, since there was no room.';
 COMMENT ON COLUMN chash_cache.last_used IS 'When a transaction last began to use it.';
+
+-- ---------------------------------------------------------------------------
+-- Nobody has a right but by what is said above: default privileges of whoever
+-- runs this script have given some to other roles.  This must stand at the end.
+-- ---------------------------------------------------------------------------
+
+DO LANGUAGE plpgsql $$
+DECLARE
+	revocation pg_catalog.text;
+BEGIN
+	FOR revocation IN
+		SELECT DISTINCT pg_catalog.format('REVOKE ALL ON %s %s FROM %I', o.kind, o.name, r.rolname)
+		FROM pg_catalog.pg_extension AS e
+			JOIN pg_catalog.pg_depend AS d ON d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+			JOIN (
+				SELECT tableoid, oid, 'TABLE', oid::pg_catalog.regclass::pg_catalog.text, relowner, relacl FROM pg_catalog.pg_class
+				UNION ALL
+				SELECT tableoid, oid, 'FUNCTION', oid::pg_catalog.regprocedure::pg_catalog.text, proowner, proacl FROM pg_catalog.pg_proc
+			) AS o (classid, oid, kind, name, owner, acl) ON o.classid OPERATOR(pg_catalog.=) d.classid AND o.oid OPERATOR(pg_catalog.=) d.objid,
+			LATERAL pg_catalog.aclexplode(o.acl) AS a
+			JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) a.grantee
+		WHERE e.extname OPERATOR(pg_catalog.=) 'chash' AND d.deptype OPERATOR(pg_catalog.=) 'e'
+			AND r.oid OPERATOR(pg_catalog.<>) o.owner AND r.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'
+	LOOP
+		EXECUTE revocation;
+	END LOOP;
+END
+$$;
