@@ -24,6 +24,8 @@ OBJS = \
 	src/store/catalog.o \
 	src/change/change.o \
 	src/store/definition.o \
+	src/store/snapshot.o \
+	src/store/subscription.o \
 	src/cache/names.o \
 	src/change/notify.o \
 	src/cache/pages.o \
