@@ -20,7 +20,7 @@ FROM (VALUES
 	(3, 'Reading', '{chash_fingerprint,chash_points,chash_ranges,chash_balance}'),
 	(4, 'Shared cache', '{chash_cache_rings,chash_cache_reset}'),
 	(5, 'Plans', '{chash_rebalance_plan,chash_rebalance_summary,chash_epoch_diff,chash_ring_diff}'),
-	(6, 'Inside', '{chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_nodes_after_row,chash_nodes_after_statement,chash_history_before_row,chash_after_statement,chash_before_truncate,chash_rows_support}')
+	(6, 'Inside', '{chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_nodes_after_row,chash_nodes_after_statement,chash_history_before_row,chash_after_statement,chash_before_truncate,chash_hash_support,chash_rows_support}')
 ) AS v(number, heading, names), unnest(names) WITH ORDINALITY AS u(name, place)
 ORDER BY v.number, place;
 
@@ -90,8 +90,10 @@ INSERT INTO lines (line) VALUES
 This page is made out of the comments in the catalog by `bash test/reference.sh`. In psql, `\df+ chash_*` and
 `\d+ chash_rings` show the same.
 
-Wherever a function has an argument `ring`, leaving it out means the ring `default`. All arguments can be given by
-name. [errors.md](errors.md) lists the errors, [clients.md](clients.md) the rules by which positions and owners follow.');
+Wherever a function has an argument `ring`, leaving it out means the ring `default` (in `chash_import`, the name in the
+definition). NULL for it is refused with 22004, but for strict functions, which give NULL for any argument that is NULL.
+All arguments can be given by name. [errors.md](errors.md) lists the errors, [clients.md](clients.md) the rules by
+which positions and owners follow.');
 
 INSERT INTO lines (line)
 WITH overloads AS (
