@@ -391,6 +391,23 @@ chash_node_as_of_of_key(FunctionCallInfo fcinfo, const Key *key)
 
 KEY_FUNCTIONS(chash_node_as_of);
 
+/*
+ * A lookup answers what the tables say.  A check vouches for it, and so refuses a ring
+ * whose nodes are not those that its row stands for.
+ */
+static void
+check_proven(const ChashCachedRing *cached)
+{
+	if (likely(cached->proven))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("routes of ring \"%s\" cannot be checked: its nodes are not those that its row was written for",
+					chash_clip(cached->name)),
+			 errdetail("Rows were written while triggers of chash's tables did not fire, or the snapshot of this transaction has parts of two versions of the ring."),
+			 errhint("Repeat the transaction; if that does not help, compare chash_fingerprint with chash_rings.fingerprint, and restore the ring.")));
+}
+
 /* What a ring's epoch is by now, whatever the caller's snapshot says; 0 if it is gone. */
 static int64
 present_epoch(const ChashCatalog *catalog, const char *ring)
@@ -442,6 +459,7 @@ chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 	expected = PG_GETARG_TEXT_PP(1);
 	epoch = PG_GETARG_INT64(2);
 	cached = recall_ring(fcinfo, 3, CHASH_NOW)->cached;
+	check_proven(cached);
 	if (unlikely(epoch < 1))
 		chash_check_epoch_began(chash_clip(cached->name), epoch);
 	if (unlikely(epoch > cached->epoch))
