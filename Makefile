@@ -33,6 +33,7 @@ OBJS = \
 	src/cache/shared.o \
 	src/store/catalog.o \
 	src/store/definition.o \
+	src/store/snapshot.o \
 	src/store/subscription.o \
 	src/store/values.o \
 	src/ring/diff.o \

@@ -72,7 +72,7 @@ COMMENT ON COLUMN chash_nodes.zone IS 'Failure domain (rack, availability zone).
 COMMENT ON COLUMN chash_nodes.state IS 'up, or down: passed over by lookups, but keeping its points.';
 COMMENT ON COLUMN chash_nodes.tokens IS 'Positions of the node''s points (placement tokens only, otherwise NULL).';
 COMMENT ON COLUMN chash_nodes.held_partitions IS 'Numbers of the partitions that the node holds, from 0 (placement partitions only, otherwise NULL). Maintained by chash.';
-COMMENT ON COLUMN chash_nodes.info IS 'Whatever else the application wants to know of the node, for example its DSN. Decides nothing, and is not readable by PUBLIC.';
+COMMENT ON COLUMN chash_nodes.info IS 'Whatever else the application wants to know of the node, for example its DSN. Decides nothing, and is not readable by PUBLIC: view chash_node_list has the other columns.';
 COMMENT ON COLUMN chash_nodes.epoch IS 'Epoch of the ring in which this row last changed. Maintained by chash: leave it out when inserting.';
 
 CREATE TABLE chash_node_history (
@@ -196,27 +196,32 @@ COMMENT ON FUNCTION chash_node(bytea, text) IS 'As chash_node(text, text), for t
 COMMENT ON FUNCTION chash_node(bigint, text) IS 'As chash_node(text, text), for a bigint key, hashed as its decimal text.';
 COMMENT ON FUNCTION chash_node(uuid, text) IS 'As chash_node(text, text), for a uuid key, hashed as its 36 lower-case characters.';
 
-CREATE FUNCTION chash_replicas(key text, n integer, ring text DEFAULT 'default') RETURNS text[]
-	AS 'MODULE_PATHNAME', 'chash_replicas_text' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
-CREATE FUNCTION chash_replicas(key bytea, n integer, ring text DEFAULT 'default') RETURNS text[]
-	AS 'MODULE_PATHNAME', 'chash_replicas_bytea' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
-CREATE FUNCTION chash_replicas(key bigint, n integer, ring text DEFAULT 'default') RETURNS text[]
-	AS 'MODULE_PATHNAME', 'chash_replicas_bigint' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
-CREATE FUNCTION chash_replicas(key uuid, n integer, ring text DEFAULT 'default') RETURNS text[]
-	AS 'MODULE_PATHNAME', 'chash_replicas_uuid' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
-COMMENT ON FUNCTION chash_replicas(text, integer, text) IS 'The first n distinct live nodes clockwise from a key, the owner first; no zone is used twice before each has been used once, nor three times before each has been used twice. All live nodes if there are fewer than n. Errors: 22023 n below 1; 42704 unknown ring; 55000 no node with a weight above zero, or all such nodes down.';
-COMMENT ON FUNCTION chash_replicas(bytea, integer, text) IS 'As chash_replicas(text, integer, text), for the raw bytes of a bytea key.';
-COMMENT ON FUNCTION chash_replicas(bigint, integer, text) IS 'As chash_replicas(text, integer, text), for a bigint key, hashed as its decimal text.';
-COMMENT ON FUNCTION chash_replicas(uuid, integer, text) IS 'As chash_replicas(text, integer, text), for a uuid key, hashed as its 36 lower-case characters.';
+CREATE FUNCTION chash_replicas(key text, n bigint, ring text DEFAULT 'default') RETURNS text[]
+	AS 'MODULE_PATHNAME', 'chash_first_nodes_text' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
+CREATE FUNCTION chash_replicas(key bytea, n bigint, ring text DEFAULT 'default') RETURNS text[]
+	AS 'MODULE_PATHNAME', 'chash_first_nodes_bytea' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
+CREATE FUNCTION chash_replicas(key bigint, n bigint, ring text DEFAULT 'default') RETURNS text[]
+	AS 'MODULE_PATHNAME', 'chash_first_nodes_bigint' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
+CREATE FUNCTION chash_replicas(key uuid, n bigint, ring text DEFAULT 'default') RETURNS text[]
+	AS 'MODULE_PATHNAME', 'chash_first_nodes_uuid' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 8;
+COMMENT ON FUNCTION chash_replicas(text, bigint, text) IS 'The first n distinct live nodes clockwise from a key, the owner first; no zone is used twice before each has been used once, nor three times before each has been used twice. All live nodes if there are fewer than n. Errors: 22023 n below 1; 42704 unknown ring; 55000 no node with a weight above zero, or all such nodes down.';
+COMMENT ON FUNCTION chash_replicas(bytea, bigint, text) IS 'As chash_replicas(text, bigint, text), for the raw bytes of a bytea key.';
+COMMENT ON FUNCTION chash_replicas(bigint, bigint, text) IS 'As chash_replicas(text, bigint, text), for a bigint key, hashed as its decimal text.';
+COMMENT ON FUNCTION chash_replicas(uuid, bigint, text) IS 'As chash_replicas(text, bigint, text), for a uuid key, hashed as its 36 lower-case characters.';
+
+CREATE FUNCTION chash_hash_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+REVOKE ALL ON FUNCTION chash_hash_support(internal) FROM PUBLIC;
+COMMENT ON FUNCTION chash_hash_support(internal) IS 'Planner support: makes calls of chash_hash with and without the default hash equal, so that an index on the one serves the other.';
 
 CREATE FUNCTION chash_hash(key text, hash text DEFAULT 'xxh3') RETURNS bigint
-	AS 'MODULE_PATHNAME', 'chash_hash_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+	AS 'MODULE_PATHNAME', 'chash_hash_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1 SUPPORT chash_hash_support;
 CREATE FUNCTION chash_hash(key bytea, hash text DEFAULT 'xxh3') RETURNS bigint
-	AS 'MODULE_PATHNAME', 'chash_hash_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+	AS 'MODULE_PATHNAME', 'chash_hash_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1 SUPPORT chash_hash_support;
 CREATE FUNCTION chash_hash(key bigint, hash text DEFAULT 'xxh3') RETURNS bigint
-	AS 'MODULE_PATHNAME', 'chash_hash_bigint' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+	AS 'MODULE_PATHNAME', 'chash_hash_bigint' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1 SUPPORT chash_hash_support;
 CREATE FUNCTION chash_hash(key uuid, hash text DEFAULT 'xxh3') RETURNS bigint
-	AS 'MODULE_PATHNAME', 'chash_hash_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+	AS 'MODULE_PATHNAME', 'chash_hash_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1 SUPPORT chash_hash_support;
 COMMENT ON FUNCTION chash_hash(text, text) IS 'Position of a key under a hash: xxh3 is XXH3_64bits of the key''s UTF-8 text, no seed, read as a signed 64-bit integer (xxHash 0.8). Immutable: made for expression indexes. Hash tags are not looked at; see chash_hash_tag. Error: 22023 unknown hash.';
 COMMENT ON FUNCTION chash_hash(bytea, text) IS 'As chash_hash(text, text), for the raw bytes of a bytea key.';
 COMMENT ON FUNCTION chash_hash(bigint, text) IS 'As chash_hash(text, text), for a bigint key, hashed as its decimal text.';
@@ -235,13 +240,13 @@ COMMENT ON FUNCTION chash_position(bytea, text) IS 'As chash_position(text, text
 COMMENT ON FUNCTION chash_position(bigint, text) IS 'As chash_position(text, text), for a bigint key, hashed as its decimal text.';
 COMMENT ON FUNCTION chash_position(uuid, text) IS 'As chash_position(text, text), for a uuid key, hashed as its 36 lower-case characters.';
 
-CREATE FUNCTION chash_route(key text, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id integer)
+CREATE FUNCTION chash_route(key text, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id bigint)
 	AS 'MODULE_PATHNAME', 'chash_route_text' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10;
-CREATE FUNCTION chash_route(key bytea, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id integer)
+CREATE FUNCTION chash_route(key bytea, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id bigint)
 	AS 'MODULE_PATHNAME', 'chash_route_bytea' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10;
-CREATE FUNCTION chash_route(key bigint, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id integer)
+CREATE FUNCTION chash_route(key bigint, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id bigint)
 	AS 'MODULE_PATHNAME', 'chash_route_bigint' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10;
-CREATE FUNCTION chash_route(key uuid, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id integer)
+CREATE FUNCTION chash_route(key uuid, ring text DEFAULT 'default', OUT node text, OUT "position" bigint, OUT epoch bigint, OUT next_node text, OUT move_id bigint)
 	AS 'MODULE_PATHNAME', 'chash_route_uuid' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION chash_route(text, text) IS 'Where a key lives, with what goes with it: node as chash_node gives it, position, the ring''s epoch, and, while its range is being moved, the node that it goes to and the move. One row of NULLs for a NULL key. Errors as chash_node.';
 COMMENT ON FUNCTION chash_route(bytea, text) IS 'As chash_route(text, text), for the raw bytes of a bytea key.';
@@ -262,25 +267,28 @@ COMMENT ON FUNCTION chash_node_as_of(bigint, bigint, text) IS 'As chash_node_as_
 COMMENT ON FUNCTION chash_node_as_of(uuid, bigint, text) IS 'As chash_node_as_of(text, bigint, text), for a uuid key, hashed as its 36 lower-case characters.';
 
 CREATE FUNCTION chash_check_route(key text, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_text' LANGUAGE C STABLE PARALLEL SAFE COST 4;
+	AS 'MODULE_PATHNAME', 'chash_check_route_text' LANGUAGE C VOLATILE PARALLEL SAFE COST 4;
 CREATE FUNCTION chash_check_route(key bytea, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_bytea' LANGUAGE C STABLE PARALLEL SAFE COST 4;
+	AS 'MODULE_PATHNAME', 'chash_check_route_bytea' LANGUAGE C VOLATILE PARALLEL SAFE COST 4;
 CREATE FUNCTION chash_check_route(key bigint, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_bigint' LANGUAGE C STABLE PARALLEL SAFE COST 4;
+	AS 'MODULE_PATHNAME', 'chash_check_route_bigint' LANGUAGE C VOLATILE PARALLEL SAFE COST 4;
 CREATE FUNCTION chash_check_route(key uuid, node text, epoch bigint, ring text DEFAULT 'default') RETURNS void
-	AS 'MODULE_PATHNAME', 'chash_check_route_uuid' LANGUAGE C STABLE PARALLEL SAFE COST 4;
-COMMENT ON FUNCTION chash_check_route(text, text, bigint, text) IS 'Refuses a caller whose map is out of date for this very key: raises RT001 unless chash_node gives that node for that key now. epoch is the version of the caller''s map; if the ring is not there yet (a replica that lags), raises RT002. A NULL key passes, since it lives nowhere; 22004 a NULL node, epoch or ring; 22023 an epoch below 1; other errors as chash_node.';
+	AS 'MODULE_PATHNAME', 'chash_check_route_uuid' LANGUAGE C VOLATILE PARALLEL SAFE COST 4;
+COMMENT ON FUNCTION chash_check_route(text, text, bigint, text) IS 'Refuses a caller whose map is out of date for this very key: raises RT001 unless chash_node gives that node for that key now. epoch is the version of the caller''s map. If the ring is not there yet (a replica that lags, or a transaction with an older snapshot), raises RT002; if it never was there (it was dropped and made anew since), RT001. In the statement that reads or writes the row, let it stand in FROM inside of WHERE EXISTS: there it runs first, and once. A CTE that nothing refers to is not run, nor is what EXISTS selects, nor an outer join that adds nothing. A NULL key passes, since it lives nowhere; 22004 a NULL node, epoch or ring; 22023 an epoch below 1; other errors as chash_node.';
 COMMENT ON FUNCTION chash_check_route(bytea, text, bigint, text) IS 'As chash_check_route(text, text, bigint, text), for the raw bytes of a bytea key.';
 COMMENT ON FUNCTION chash_check_route(bigint, text, bigint, text) IS 'As chash_check_route(text, text, bigint, text), for a bigint key, hashed as its decimal text.';
 COMMENT ON FUNCTION chash_check_route(uuid, text, bigint, text) IS 'As chash_check_route(text, text, bigint, text), for a uuid key, hashed as its 36 lower-case characters.';
 
-CREATE FUNCTION chash_node_at("position" bigint, ring text DEFAULT 'default') RETURNS text
+CREATE FUNCTION chash_node_at(ring_position bigint, ring text DEFAULT 'default') RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION chash_node_at(bigint, text) IS 'As chash_node, for a position instead of a key. Errors: 22003 a position outside of the ring''s circle (for xxh3 every bigint is inside); others as chash_node.';
 
 CREATE FUNCTION chash_hash_tag(key text) RETURNS text
 	AS 'MODULE_PATHNAME', 'chash_hash_tag_sql' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+CREATE FUNCTION chash_hash_tag(key bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'chash_hash_tag_sql' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION chash_hash_tag(text) IS 'The part of a key that rings with hash_tags hash: what stands between the first { and the next } if that is not empty, otherwise the whole key. For indexes on chash_hash(chash_hash_tag(key)).';
+COMMENT ON FUNCTION chash_hash_tag(bytea) IS 'As chash_hash_tag(text), for the raw bytes of a bytea key.';
 
 -- ---------------------------------------------------------------------------
 -- Rings and nodes: changes.  SECURITY DEFINER, and not for PUBLIC: EXECUTE is
@@ -305,12 +313,12 @@ CREATE FUNCTION chash_apply(changes jsonb, ring text DEFAULT 'default', pins jso
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_copy_ring(from_ring text, to_ring text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_import(definition jsonb, ring text DEFAULT 'default') RETURNS bigint
+CREATE FUNCTION chash_import(definition jsonb, ring text DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_prune_history(ring text DEFAULT 'default', keep bigint DEFAULT 100) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_export(ring text DEFAULT 'default') RETURNS jsonb
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1000;
 
 REVOKE ALL ON FUNCTION
 	chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer),
@@ -350,7 +358,7 @@ COMMENT ON FUNCTION chash_mark_down(text, text, bigint) IS 'Marks a node as down
 COMMENT ON FUNCTION chash_mark_up(text, text, bigint) IS 'Marks a node as up again and returns the epoch. Error: 42704 unknown ring or node.';
 COMMENT ON FUNCTION chash_apply(jsonb, text, jsonb, bigint) IS 'Makes several changes of a ring''s nodes as one epoch and returns it. changes is an object with a member per node: an object with any of weight, zone, info, tokens and state (up or down) adds the node or changes what is given; null removes it. For example {"d": {"weight": 2, "zone": "b"}, "a": null}. pins must be NULL in this version. Errors as chash_add_node; 22023 malformed changes; 0A000 pins.';
 COMMENT ON FUNCTION chash_copy_ring(text, text) IS 'Creates ring to_ring with the same settings and nodes as from_ring, thus the same fingerprint, at epoch 1 and without history; returns 1. Errors: 42704 from_ring is unknown; 42710 to_ring exists.';
-COMMENT ON FUNCTION chash_import(jsonb, text) IS 'Creates a ring from what chash_export gave, at the exported epoch, without history before it, and returns that epoch. Errors: 42710 the ring exists; 22023 the definition is damaged: a member is missing, unknown or not allowed, or the fingerprint does not match.';
+COMMENT ON FUNCTION chash_import(jsonb, text) IS 'Creates a ring from what chash_export gave, at the exported epoch, without history before it, and returns that epoch. The ring gets the name that it had unless another is given. Errors: 42710 the ring exists; 22023 the definition is damaged: a member is missing, unknown or not allowed, or the fingerprint does not match.';
 COMMENT ON FUNCTION chash_prune_history(text, bigint) IS 'Forgets the ring''s history except the keep epochs before the present one (keep from 0), and returns how many epochs were forgotten. Errors: 42704 unknown ring; 22023 keep is negative.';
 COMMENT ON FUNCTION chash_export(text) IS 'The whole definition of a ring with its epoch and fingerprint, info included, for chash_import and for programs that compute routes themselves. Error: 42704 unknown ring.';
 
@@ -364,18 +372,33 @@ REVOKE ALL ON FUNCTION chash_rows_support(internal) FROM PUBLIC, pg_database_own
 COMMENT ON FUNCTION chash_rows_support(internal) IS 'Planner support: how many rows the set-returning functions give, from the ring itself where its name is a constant.';
 
 CREATE FUNCTION chash_fingerprint(ring text DEFAULT 'default') RETURNS text
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1000;
 CREATE FUNCTION chash_points(ring text DEFAULT 'default') RETURNS TABLE ("position" bigint, node text)
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000 ROWS 10000 SUPPORT chash_rows_support;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 10000 SUPPORT chash_rows_support;
 CREATE FUNCTION chash_ranges(ring text DEFAULT 'default', node text DEFAULT NULL) RETURNS TABLE (lo bigint, hi bigint, node text, share double precision)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 10000 SUPPORT chash_rows_support;
 CREATE FUNCTION chash_balance(ring text DEFAULT 'default') RETURNS TABLE (node text, weight numeric, zone text, points bigint, share double precision, expected double precision, ratio double precision, bar text)
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000 ROWS 100 SUPPORT chash_rows_support;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 100 SUPPORT chash_rows_support;
 
 COMMENT ON FUNCTION chash_fingerprint(text) IS 'Hash (32 hexadecimal digits, XXH3_128bits) of everything that decides ownership: placement, hash, vnodes, partitions, hash tags, and each node''s name, weight, zone, tokens and partitions; not info, not up or down. Equal fingerprints mean the same map on any machine. Error: 42704 unknown ring.';
 COMMENT ON FUNCTION chash_points(text) IS 'Every point of a ring with the node that holds it, in the order of the circle; points that lost a tie for one position to a node with a smaller name are included. Error: 42704 unknown ring.';
 COMMENT ON FUNCTION chash_ranges(text, text) IS 'The ranges of positions, both ends included, that each node owns, in the order of the circle; neighbours of one owner are merged, and a range that wraps is two rows. share is the part of the circle, 0 to 1. With a node, its ranges alone. Error: 42704 unknown ring or node.';
 COMMENT ON FUNCTION chash_balance(text) IS 'For each node: its points, its share of the circle (0 to 1), the share expected from its weight, the ratio of the two (1 is perfect; NULL if none is expected), and a bar, where twenty characters are a ratio of 1. Error: 42704 unknown ring.';
+
+CREATE VIEW chash_node_list AS
+SELECT ring, node, weight, zone, state, tokens, held_partitions, epoch FROM chash_nodes;
+REVOKE ALL ON TABLE chash_node_list FROM PUBLIC;
+GRANT SELECT ON TABLE chash_node_list TO PUBLIC;
+
+COMMENT ON VIEW chash_node_list IS 'The nodes of every ring, without info: table chash_nodes as every role may read it.';
+COMMENT ON COLUMN chash_node_list.ring IS 'The ring that the node belongs to.';
+COMMENT ON COLUMN chash_node_list.node IS 'Name of the node.';
+COMMENT ON COLUMN chash_node_list.weight IS 'Capacity relative to the other nodes; 0 holds nothing.';
+COMMENT ON COLUMN chash_node_list.zone IS 'Failure domain (rack, availability zone). Nodes without one count as one zone together.';
+COMMENT ON COLUMN chash_node_list.state IS 'up, or down: passed over by lookups, but keeping its points.';
+COMMENT ON COLUMN chash_node_list.tokens IS 'Positions of the node''s points (placement tokens only, otherwise NULL).';
+COMMENT ON COLUMN chash_node_list.held_partitions IS 'Numbers of the partitions that the node holds, from 0 (placement partitions only, otherwise NULL).';
+COMMENT ON COLUMN chash_node_list.epoch IS 'Epoch of the ring in which this node last changed.';
 
 -- ---------------------------------------------------------------------------
 -- Plans
