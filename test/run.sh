@@ -33,8 +33,6 @@
 # shellcheck source=test/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-STAGES=(format hygiene build unit regress isolation tap model readme docs demo)
-
 # Warnings of -Wextra that PostgreSQL's own headers give rise to.
 HEADER_EXCEPTIONS='-Wno-sign-compare -Wno-unused-parameter'
 WARNINGS="-Wall -Wextra -Werror $HEADER_EXCEPTIONS"
@@ -49,9 +47,7 @@ usage()
 
 stages=("$@")
 [ "${#stages[@]}" -gt 0 ] || stages=("${STAGES[@]}")
-for stage in "${stages[@]}"; do
-	[[ " ${STAGES[*]} " == *" $stage "* ]] || usage
-done
+known_stages "${stages[@]}" || usage
 
 setup_begin run.sh build test -- "$@"
 

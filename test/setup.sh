@@ -30,6 +30,9 @@ set -euo pipefail
 
 CHASH_OLDEST_POSTGRESQL=15
 
+# The stages of run.sh, in order.
+STAGES=(format hygiene build unit regress isolation tap model readme docs demo)
+
 say()
 {
 	printf '%s\n' "$*"
@@ -39,6 +42,16 @@ die()
 {
 	printf '%s\n' "$*" >&2
 	exit 1
+}
+
+# known_stages STAGE...: are all of these among them?
+known_stages()
+{
+	local stage
+
+	for stage in "$@"; do
+		[[ " ${STAGES[*]} " == *" $stage "* ]] || return 1
+	done
 }
 
 # ---------------------------------------------------------------------------
