@@ -380,7 +380,7 @@ LONGEST_DIRECTORY=50
 can_run_in()
 {
 	[ "${#1}" -le "$LONGEST_DIRECTORY" ] &&
-		chown "$(ordinary_user)" "$1" &&
+		{ [ "$(id -u)" -ne 0 ] || chown "$(ordinary_user)" "$1"; } &&
 		printf '#!/bin/sh\n' >"$1/probe" &&
 		chmod 755 "$1/probe" &&
 		(as_ordinary_user "$1/probe") 2>/dev/null &&
@@ -442,7 +442,7 @@ setup_begin()
 	export CHASH_TMP PG_CONFIG LC_ALL=C.UTF-8 TMPDIR="$CHASH_TMP/tmp" HOME="$CHASH_TMP/tmp"
 
 	cd "$CHASH_TMP/source"
-	chown -R "$(ordinary_user):" "$CHASH_TMP"
+	[ "$(id -u)" -ne 0 ] || chown -R "$(ordinary_user):" "$CHASH_TMP"
 	as_ordinary_user bash "$CHASH_TMP/source/test/$script" "$@"
 }
 
