@@ -522,20 +522,22 @@ start_cluster()
 		tail -n 20 "$log" >&2
 		die "The server did not start."
 	fi
-	export PGHOST=$CHASH_TMP PGPORT=$2 PGUSER=postgres PGDATABASE=postgres PGCLIENTENCODING=UTF8
+	export PGHOST=$CHASH_TMP PGPORT=$2 PGUSER=postgres PGDATABASE=postgres
 }
 
 setup_cluster()
 {
 	start_cluster data 5432 UTF8 chash
+	export PGCLIENTENCODING=UTF8
 }
 
 # Before PostgreSQL 17 there is no shared cache without preloading, and since then
 # it is had in another way.  And not every server is made for UTF8.
 with_other_cluster()
 {
-	start_cluster other 5433 LATIN1 ''
+	# A server would take it for its own.
 	unset PGCLIENTENCODING
+	start_cluster other 5433 LATIN1 ''
 	"$@"
 	pg_ctl -D "$CHASH_TMP/other" -m fast -w stop >/dev/null
 	rm -rf "$CHASH_TMP/other"
