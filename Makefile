@@ -27,17 +27,21 @@ OBJS = \
 	src/api/monitor.o \
 	src/api/plan.o \
 	src/api/result.o \
+	src/change/change.o \
+	src/change/difference.o \
+	src/change/execute.o \
+	src/change/notify.o \
+	src/change/present.o \
 	src/change/row.o \
 	src/change/triggers.o \
 	src/cache/cache.o \
-	src/store/catalog.o \
-	src/change/change.o \
-	src/store/definition.o \
 	src/cache/names.o \
-	src/change/notify.o \
 	src/cache/pages.o \
 	src/cache/segment.o \
 	src/cache/shared.o \
+	src/store/catalog.o \
+	src/store/definition.o \
+	src/store/subscription.o \
 	src/store/values.o \
 	src/ring/diff.o \
 	src/ring/hash.o \

@@ -22,7 +22,9 @@ CREATE TABLE chash_rings (
 	epoch bigint NOT NULL,
 	fingerprint text COLLATE "C" NOT NULL,
 	history_from bigint NOT NULL,
-	version uuid NOT NULL
+	version uuid NOT NULL,
+	digest uuid,
+	replicated boolean NOT NULL DEFAULT false
 );
 REVOKE ALL ON TABLE chash_rings FROM PUBLIC;
 GRANT SELECT ON TABLE chash_rings TO PUBLIC;
@@ -39,12 +41,14 @@ COMMENT ON COLUMN chash_rings.replicas IS 'Copies that the application keeps of 
 COMMENT ON COLUMN chash_rings.epoch IS 'Version number of the ring: 1 when created, up by one with each change. Maintained by chash.';
 COMMENT ON COLUMN chash_rings.fingerprint IS 'Fingerprint of the map at this epoch, as chash_fingerprint computes it. Maintained by chash.';
 COMMENT ON COLUMN chash_rings.history_from IS 'Oldest epoch that chash_node_as_of and chash_epoch_diff can still answer for. Maintained by chash.';
-COMMENT ON COLUMN chash_rings.version IS 'Random stamp, replaced whenever anything of the ring changes and never used twice: what caches go by. Maintained by chash.';
+COMMENT ON COLUMN chash_rings.version IS 'Random stamp of the ring''s history, never used twice: built rings of past epochs are kept by it. Maintained by chash.';
+COMMENT ON COLUMN chash_rings.digest IS 'Digest of all that a built ring holds (name, epoch, replicas, fingerprint, nodes that are down): what is built from the nodes is kept only if it has this digest. NULL while a statement is changing the ring. Maintained by chash.';
+COMMENT ON COLUMN chash_rings.replicated IS 'Whether the ring came by logical replication; then it cannot be changed here while the subscription lasts. Maintained by chash.';
 
 CREATE TABLE chash_nodes (
 	ring text COLLATE "C" NOT NULL DEFAULT 'default',
 	node text COLLATE "C" NOT NULL,
-	weight numeric(9,3) NOT NULL DEFAULT 1,
+	weight numeric NOT NULL DEFAULT 1,
 	zone text COLLATE "C",
 	state text COLLATE "C" NOT NULL DEFAULT 'up',
 	tokens bigint[],
@@ -60,7 +64,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON TABLE chash_nodes TO @extowner
 COMMENT ON TABLE chash_nodes IS 'The nodes of every ring. The functions write it; direct INSERT, UPDATE and DELETE are checked and take effect in the same way, each statement as one epoch.';
 COMMENT ON COLUMN chash_nodes.ring IS 'The ring that the node belongs to.';
 COMMENT ON COLUMN chash_nodes.node IS 'Name of the node: 1 to 255 bytes of UTF-8 without control characters. Never changes.';
-COMMENT ON COLUMN chash_nodes.weight IS 'Capacity relative to the other nodes, 0 to 999999.999; 0 holds nothing.';
+COMMENT ON COLUMN chash_nodes.weight IS 'Capacity relative to the other nodes, 0 to 999999.999 with at most three decimals; 0 holds nothing.';
 COMMENT ON COLUMN chash_nodes.zone IS 'Failure domain (rack, availability zone). Nodes without one count as one zone together.';
 COMMENT ON COLUMN chash_nodes.state IS 'up, or down: passed over by lookups, but keeping its points.';
 COMMENT ON COLUMN chash_nodes.tokens IS 'Positions of the node''s points (placement tokens only, otherwise NULL).';
@@ -73,7 +77,7 @@ CREATE TABLE chash_node_history (
 	node text COLLATE "C" NOT NULL,
 	from_epoch bigint NOT NULL,
 	to_epoch bigint NOT NULL,
-	weight numeric(9,3) NOT NULL,
+	weight numeric NOT NULL,
 	zone text COLLATE "C",
 	tokens bigint[],
 	held_partitions integer[],
@@ -103,36 +107,34 @@ SELECT pg_catalog.pg_extension_config_dump('chash_node_history', '');
 -- to write the others.
 -- ---------------------------------------------------------------------------
 
+CREATE FUNCTION chash_before_statement() RETURNS trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_after_statement() RETURNS trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chash_before_truncate() RETURNS trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_rings_before_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_rings_after_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_nodes_before_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_nodes_after_row() RETURNS trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_nodes_after_statement() RETURNS trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_history_before_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_after_statement() RETURNS trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_before_truncate() RETURNS trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
-REVOKE ALL ON FUNCTION chash_rings_before_row(), chash_rings_after_row(), chash_nodes_before_row(), chash_nodes_after_row(),
-	chash_nodes_after_statement(), chash_history_before_row(),
-	chash_after_statement(), chash_before_truncate() FROM PUBLIC;
+REVOKE ALL ON FUNCTION chash_before_statement(), chash_after_statement(), chash_before_truncate(), chash_rings_before_row(),
+	chash_rings_after_row(), chash_nodes_before_row(), chash_history_before_row() FROM PUBLIC;
 
-COMMENT ON FUNCTION chash_rings_before_row() IS 'Trigger: checks a row of chash_rings and gives it a new version stamp.';
+COMMENT ON FUNCTION chash_before_statement() IS 'Trigger: a statement begins to change rings.';
+COMMENT ON FUNCTION chash_after_statement() IS 'Trigger: completes the changes of a statement: owners of partitions, history, fingerprint, epoch.';
+COMMENT ON FUNCTION chash_before_truncate() IS 'Trigger: makes TRUNCATE do what DELETE of all rows does.';
+COMMENT ON FUNCTION chash_rings_before_row() IS 'Trigger: checks a row of chash_rings.';
 COMMENT ON FUNCTION chash_rings_after_row() IS 'Trigger: removes what belonged to a dropped ring, and sends NOTIFY chash when the transaction commits.';
 COMMENT ON FUNCTION chash_nodes_before_row() IS 'Trigger: checks a row of chash_nodes, makes changes of one ring wait for each other, and writes the new epoch into the row.';
-COMMENT ON FUNCTION chash_nodes_after_row() IS 'Trigger: records in the history what a row of chash_nodes was like.';
-COMMENT ON FUNCTION chash_nodes_after_statement() IS 'Trigger: completes a change: owners of partitions, fingerprint, epoch.';
 COMMENT ON FUNCTION chash_history_before_row() IS 'Trigger: checks a row of chash_node_history, and keeps what is recorded from being changed.';
-COMMENT ON FUNCTION chash_after_statement() IS 'Trigger: tells lookups that the rows of a statement are all there.';
-COMMENT ON FUNCTION chash_before_truncate() IS 'Trigger: makes TRUNCATE do what DELETE of all rows does.';
 
+CREATE TRIGGER chash_before_statement BEFORE INSERT OR UPDATE OR DELETE ON chash_rings
+	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_statement();
 CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE OR DELETE ON chash_rings
 	FOR EACH ROW EXECUTE FUNCTION chash_rings_before_row();
 CREATE TRIGGER chash_after_row AFTER INSERT OR UPDATE OR DELETE ON chash_rings
@@ -141,21 +143,16 @@ CREATE TRIGGER chash_after_statement AFTER INSERT OR UPDATE OR DELETE ON chash_r
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_after_statement();
 CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_rings
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_truncate();
+CREATE TRIGGER chash_before_statement BEFORE INSERT OR UPDATE OR DELETE ON chash_nodes
+	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_statement();
 CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE OR DELETE ON chash_nodes
 	FOR EACH ROW EXECUTE FUNCTION chash_nodes_before_row();
-CREATE TRIGGER chash_after_row AFTER UPDATE OR DELETE ON chash_nodes
-	FOR EACH ROW EXECUTE FUNCTION chash_nodes_after_row();
-CREATE TRIGGER chash_after_insert AFTER INSERT ON chash_nodes
-	REFERENCING NEW TABLE AS new_rows
-	FOR EACH STATEMENT EXECUTE FUNCTION chash_nodes_after_statement();
-CREATE TRIGGER chash_after_update AFTER UPDATE ON chash_nodes
-	REFERENCING NEW TABLE AS new_rows
-	FOR EACH STATEMENT EXECUTE FUNCTION chash_nodes_after_statement();
-CREATE TRIGGER chash_after_delete AFTER DELETE ON chash_nodes
-	REFERENCING OLD TABLE AS old_rows
-	FOR EACH STATEMENT EXECUTE FUNCTION chash_nodes_after_statement();
+CREATE TRIGGER chash_after_statement AFTER INSERT OR UPDATE OR DELETE ON chash_nodes
+	FOR EACH STATEMENT EXECUTE FUNCTION chash_after_statement();
 CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_nodes
 	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_truncate();
+CREATE TRIGGER chash_before_statement BEFORE INSERT OR UPDATE OR DELETE ON chash_node_history
+	FOR EACH STATEMENT EXECUTE FUNCTION chash_before_statement();
 CREATE TRIGGER chash_before_row BEFORE INSERT OR UPDATE OR DELETE ON chash_node_history
 	FOR EACH ROW EXECUTE FUNCTION chash_history_before_row();
 CREATE TRIGGER chash_after_statement AFTER INSERT OR UPDATE OR DELETE ON chash_node_history
@@ -165,16 +162,16 @@ CREATE TRIGGER chash_before_truncate BEFORE TRUNCATE ON chash_node_history
 
 -- Logical replication and session_replication_role = replica must not pass
 -- them by.
+ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_before_statement;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_before_row;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_after_row;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_after_statement;
 ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER chash_before_truncate;
+ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_statement;
 ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_row;
-ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_row;
-ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_insert;
-ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_update;
-ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_delete;
+ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_statement;
 ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_truncate;
+ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_before_statement;
 ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_before_row;
 ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_after_statement;
 ALTER TABLE chash_node_history ENABLE ALWAYS TRIGGER chash_before_truncate;
@@ -291,17 +288,17 @@ CREATE FUNCTION chash_create_ring(ring text DEFAULT 'default', placement text DE
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_drop_ring(ring text DEFAULT 'default') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_add_node(node text, ring text DEFAULT 'default', weight numeric DEFAULT 1, zone text DEFAULT NULL, info jsonb DEFAULT NULL, tokens bigint[] DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION chash_add_node(node text, ring text DEFAULT 'default', weight numeric DEFAULT 1, zone text DEFAULT NULL, info jsonb DEFAULT NULL, tokens bigint[] DEFAULT NULL, if_epoch bigint DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_remove_node(node text, ring text DEFAULT 'default') RETURNS bigint
+CREATE FUNCTION chash_remove_node(node text, ring text DEFAULT 'default', if_epoch bigint DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_set_node(node text, ring text DEFAULT 'default', weight numeric DEFAULT NULL, zone text DEFAULT NULL, info jsonb DEFAULT NULL, tokens bigint[] DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION chash_set_node(node text, ring text DEFAULT 'default', weight numeric DEFAULT NULL, zone text DEFAULT NULL, info jsonb DEFAULT NULL, tokens bigint[] DEFAULT NULL, if_epoch bigint DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_mark_down(node text, ring text DEFAULT 'default') RETURNS bigint
+CREATE FUNCTION chash_mark_down(node text, ring text DEFAULT 'default', if_epoch bigint DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_mark_up(node text, ring text DEFAULT 'default') RETURNS bigint
+CREATE FUNCTION chash_mark_up(node text, ring text DEFAULT 'default', if_epoch bigint DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-CREATE FUNCTION chash_apply(changes jsonb, ring text DEFAULT 'default', pins jsonb DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION chash_apply(changes jsonb, ring text DEFAULT 'default', pins jsonb DEFAULT NULL, if_epoch bigint DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chash_copy_ring(from_ring text, to_ring text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -315,12 +312,12 @@ CREATE FUNCTION chash_export(ring text DEFAULT 'default') RETURNS jsonb
 REVOKE ALL ON FUNCTION
 	chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer),
 	chash_drop_ring(text),
-	chash_add_node(text, text, numeric, text, jsonb, bigint[]),
-	chash_remove_node(text, text),
-	chash_set_node(text, text, numeric, text, jsonb, bigint[]),
-	chash_mark_down(text, text),
-	chash_mark_up(text, text),
-	chash_apply(jsonb, text, jsonb),
+	chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_remove_node(text, text, bigint),
+	chash_set_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_mark_down(text, text, bigint),
+	chash_mark_up(text, text, bigint),
+	chash_apply(jsonb, text, jsonb, bigint),
 	chash_copy_ring(text, text),
 	chash_import(jsonb, text),
 	chash_prune_history(text, bigint),
@@ -329,12 +326,12 @@ REVOKE ALL ON FUNCTION
 GRANT EXECUTE ON FUNCTION
 	chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer),
 	chash_drop_ring(text),
-	chash_add_node(text, text, numeric, text, jsonb, bigint[]),
-	chash_remove_node(text, text),
-	chash_set_node(text, text, numeric, text, jsonb, bigint[]),
-	chash_mark_down(text, text),
-	chash_mark_up(text, text),
-	chash_apply(jsonb, text, jsonb),
+	chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_remove_node(text, text, bigint),
+	chash_set_node(text, text, numeric, text, jsonb, bigint[], bigint),
+	chash_mark_down(text, text, bigint),
+	chash_mark_up(text, text, bigint),
+	chash_apply(jsonb, text, jsonb, bigint),
 	chash_copy_ring(text, text),
 	chash_import(jsonb, text),
 	chash_prune_history(text, bigint),
@@ -343,12 +340,12 @@ GRANT EXECUTE ON FUNCTION
 
 COMMENT ON FUNCTION chash_create_ring(text, text, text, integer, integer, boolean, bytea, integer) IS 'Creates a ring without nodes and returns its epoch, 1. placement is vnodes, partitions or tokens; hash is xxh3; vnodes (1 to 65536, 256 by default) goes with placement vnodes and partitions (a power of two from 1 to 1048576, 16384 by default) with placement partitions; hash_tags hashes only what stands between the first { and the next } of a key; secret is for hashes that take one, and xxh3 does not; replicas (1 to 1000) is what plans assume. Errors: 42710 the ring exists; 22023 a value that is not allowed.';
 COMMENT ON FUNCTION chash_drop_ring(text) IS 'Drops a ring with its nodes and its history. Error: 42704 unknown ring.';
-COMMENT ON FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[]) IS 'Adds a node to a ring and returns the new epoch. weight is 0 to 999999.999 with at most three decimals, relative to the other nodes; tokens, the positions of its points, are for placement tokens, which needs them. Errors: 42704 unknown ring; 42710 the ring has that node; 22023 a value that is not allowed; 54000 more than 16777216 points, or more nodes than partitions.';
-COMMENT ON FUNCTION chash_remove_node(text, text) IS 'Removes a node from a ring and returns the new epoch. Error: 42704 unknown ring or node.';
-COMMENT ON FUNCTION chash_set_node(text, text, numeric, text, jsonb, bigint[]) IS 'Changes what is given of a node, leaves what is NULL as it is, and returns the epoch, which is new unless nothing was different. (chash_apply can also set a zone or info to NULL.) Errors as chash_add_node; 42704 unknown ring or node.';
-COMMENT ON FUNCTION chash_mark_down(text, text) IS 'Marks a node as down, so that lookups pass it over, and returns the epoch. It keeps its points: nothing moves. Error: 42704 unknown ring or node.';
-COMMENT ON FUNCTION chash_mark_up(text, text) IS 'Marks a node as up again and returns the epoch. Error: 42704 unknown ring or node.';
-COMMENT ON FUNCTION chash_apply(jsonb, text, jsonb) IS 'Makes several changes of a ring''s nodes as one epoch and returns it. changes is an object with a member per node: an object with any of weight, zone, info, tokens and state (up or down) adds the node or changes what is given; null removes it. For example {"d": {"weight": 2, "zone": "b"}, "a": null}. pins must be NULL in this version. Errors as chash_add_node; 22023 malformed changes; 0A000 pins.';
+COMMENT ON FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint) IS 'Adds a node to a ring and returns the new epoch. weight is 0 to 999999.999 with at most three decimals, relative to the other nodes; tokens, the positions of its points, are for placement tokens, which needs them. Errors: 42704 unknown ring; 42710 the ring has that node; 22023 a value that is not allowed; 54000 more than 16777216 points, or more nodes than partitions; 55000 the ring is not at epoch if_epoch (NULL: any), or comes by subscription.';
+COMMENT ON FUNCTION chash_remove_node(text, text, bigint) IS 'Removes a node from a ring and returns the new epoch. Error: 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_set_node(text, text, numeric, text, jsonb, bigint[], bigint) IS 'Changes what is given of a node, leaves what is NULL as it is, and returns the epoch, which is new unless nothing was different. (chash_apply can also set a zone or info to NULL.) Errors as chash_add_node; 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_mark_down(text, text, bigint) IS 'Marks a node as down, so that lookups pass it over, and returns the epoch. It keeps its points: nothing moves. Error: 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_mark_up(text, text, bigint) IS 'Marks a node as up again and returns the epoch. Error: 42704 unknown ring or node.';
+COMMENT ON FUNCTION chash_apply(jsonb, text, jsonb, bigint) IS 'Makes several changes of a ring''s nodes as one epoch and returns it. changes is an object with a member per node: an object with any of weight, zone, info, tokens and state (up or down) adds the node or changes what is given; null removes it. For example {"d": {"weight": 2, "zone": "b"}, "a": null}. pins must be NULL in this version. Errors as chash_add_node; 22023 malformed changes; 0A000 pins.';
 COMMENT ON FUNCTION chash_copy_ring(text, text) IS 'Creates ring to_ring with the same settings and nodes as from_ring, thus the same fingerprint, at epoch 1 and without history; returns 1. Errors: 42704 from_ring is unknown; 42710 to_ring exists.';
 COMMENT ON FUNCTION chash_import(jsonb, text) IS 'Creates a ring from what chash_export gave, at the exported epoch, without history before it, and returns that epoch. Errors: 42710 the ring exists; 22023 the definition is damaged: a member is missing, unknown or not allowed, or the fingerprint does not match.';
 COMMENT ON FUNCTION chash_prune_history(text, bigint) IS 'Forgets the ring''s history except the keep epochs before the present one (keep from 0), and returns how many epochs were forgotten. Errors: 42704 unknown ring; 22023 keep is negative.';

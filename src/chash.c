@@ -32,18 +32,12 @@ check_for_interrupts(void)
 void
 _PG_init(void)
 {
-	DefineCustomIntVariable("chash.local_cache_size",
-							"Memory that the built rings of one session may take.",
-							"The ring in use is kept even if it is larger.",
-							&chash_local_cache_size, 65536, 0, MAX_KILOBYTES, PGC_USERSET,
-							GUC_UNIT_KB, NULL, NULL, NULL);
-	chash_segment_init(chash_shared_format, chash_shared_init);
-	MarkGUCPrefixReserved("chash");
-
 	chash_interrupt_hook = check_for_interrupts;
+	chash_segment_init(chash_shared_format, chash_shared_init);
 	chash_catalog_init();
 	chash_cache_init();
 	chash_lasting_names_init();
 	chash_change_init();
 	chash_notify_init();
+	MarkGUCPrefixReserved("chash");
 }

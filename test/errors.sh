@@ -5,11 +5,12 @@
 # that the page says.  Each runs in a transaction of its own that is rolled
 # back, in a database of its own on the server that PGHOST, PGPORT and PGUSER
 # say, which must have chash installed.  The page's first ```sql block is the
-# setup.  Needs to be superuser there.
+# setup.  Needs to be superuser there.  Checks too that the page's lists of
+# SQLSTATEs have every one that src raises, and every one of these tables.
 #
 #   bash test/errors.sh
 #
-# Prints "ok" or "not ok" for each statement, and "N passed, N failed" at the
+# Prints "ok" or "not ok" for each statement and SQLSTATE, and "N passed, N failed" at the
 # end; fails if one did.
 
 set -euo pipefail
@@ -65,6 +66,25 @@ while IFS= read -r statement && IFS= read -r sqlstate && IFS= read -r message &&
 		printf '%s\n' "$actual" | sed 's/^/#   got:      /'
 	fi
 done <"$work/cases"
+
+# The SQLSTATEs at the top of the page; those that src raises, by their names in
+# PostgreSQL's list of them (or as MAKE_SQLSTATE spells them), and those below.
+awk '/^## / { exit } /^\| / { print $0 }' "$page" | sed 's/^| \([^|]*\) |.*/\1/' |
+	grep -oE '\b[0-9A-Z]{5}\b' | sort -u >"$work/listed"
+awk 'NR == FNR { if ($3 ~ /^ERRCODE_/) state[$3] = $1; next } { print state[$1] }' \
+	"$("${PG_CONFIG:-pg_config}" --sharedir)/errcodes.txt" \
+	<(grep -rhoE '\bERRCODE_[A-Z_0-9]+' src | sort -u) >"$work/raised"
+grep -rhoE "MAKE_SQLSTATE\([^)]*\)" src | sed "s/MAKE_SQLSTATE//; s/[^0-9A-Z]//g" >>"$work/raised"
+sed -n '2~4p' "$work/cases" >>"$work/raised"
+while IFS= read -r sqlstate; do
+	number=$((number + 1))
+	if grep -qx -- "$sqlstate" "$work/listed"; then
+		printf 'ok %d - %s is listed\n' "$number" "$sqlstate"
+	else
+		failed=$((failed + 1))
+		printf 'not ok %d - %s is raised, but not listed at the top of %s\n' "$number" "$sqlstate" "$page"
+	fi
+done < <(grep . "$work/raised" | sort -u)
 
 printf '1..%d\n%d passed, %d failed\n' "$number" $((number - failed)) "$failed"
 [ "$number" -gt 0 ] && [ "$failed" -eq 0 ]

@@ -18,7 +18,11 @@
 #   - Without it the block only has to run without an error.
 #   - If it has a line with ERROR: in front, the block is meant to fail: all of
 #     it is run nevertheless, and the messages are part of what it prints.
-#   - Every block is a session of its own.
+#   - ```sql in shard_a, shard_b is run in each of these databases, which are
+#     created when they are first named; nothing may follow to compare it with.
+#   - ```python run starts a program that is run, where Python has xxhash: it
+#     prints what the comments on its lines with print say.
+#   - Every block is a session of its own.  A page's databases go with the page.
 #   - A page that does not create the extension itself finds it there.
 
 # shellcheck source=test/setup.sh
@@ -35,18 +39,29 @@ fi
 work=$(mktemp -d "$CHASH_TMP/readme.XXXXXX")
 
 # Writes the examples of a page into $work as LINE.sql and, where output is given,
-# LINE.out, LINE being the number of the line that the block starts at.
+# LINE.out, LINE being the number of the line that the block starts at; LINE.in
+# has the databases to run it in, if the block names any.
 extract()
 {
 	awk -v work="$work" '
 		/^```/ && !inside {
 			inside = 1
 			file = ""
-			if ($0 ~ /^```sql[ \t]*$/) {
+			if ($0 ~ /^```sql([ \t]+in [^`]+)?[ \t]*$/) {
 				line = sprintf("%06d", NR)
 				file = work "/" line ".sql"
 				printf "" > file
 				follows = 2
+				if (sub(/^```sql[ \t]+in /, "")) {
+					gsub(/,/, " ")
+					print > (work "/" line ".in")
+					close(work "/" line ".in")
+					follows = 1
+				}
+			} else if ($0 ~ /^```python run[ \t]*$/) {
+				file = work "/" sprintf("%06d", NR) ".py"
+				printf "" > file
+				follows = 1
 			} else if (follows && $0 ~ /^```(text)?[ \t]*$/) {
 				file = work "/" line ".out"
 				printf "" > file
@@ -75,12 +90,26 @@ trimmed()
 	sed 's/[[:space:]]*$//' "$1" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
 }
 
+# Runs a program and compares what it prints with its comments.
+run_program()
+{
+	diff -u --label expected --label actual <(sed -n 's/^print(.*) *# //p' "$1") <("$PYTHON" "$1" 2>&1)
+}
+
 # Runs one block and compares what it prints.
 run_block()
 {
-	local sql=$1 expected=${1%.sql}.out
+	local sql=$1 expected=${1%.sql}.out databases=${1%.sql}.in database
 
-	if [ ! -f "$expected" ]; then
+	if [ -f "$databases" ]; then
+		for database in $(cat "$databases"); do
+			if [[ " ${created[*]} " != *" $database "* ]]; then
+				createdb "$database" 2>&1 || return 1
+				created+=("$database")
+			fi
+			psql -X -q -v ON_ERROR_STOP=1 -d "$database" <"$sql" 2>&1 || return 1
+		done
+	elif [ ! -f "$expected" ]; then
 		psql -X -q -v ON_ERROR_STOP=1 <"$sql" 2>&1
 	elif grep -q '^ERROR: ' "$expected"; then
 		psql -X -q <"$sql" >"$work/actual" 2>&1
@@ -123,13 +152,19 @@ for page in "${pages[@]}"; do
 	extract "$page"
 	dropdb --if-exists examples 2>/dev/null
 	createdb examples
+	created=(examples)
 	export PGDATABASE=examples
 	if ! grep -rqi --include='*.sql' 'CREATE EXTENSION.*chash' "$work"; then
 		psql -X -q -c 'CREATE EXTENSION chash'
 	fi
-	for sql in "$work"/*.sql; do
-		line=$(basename "$sql" .sql | sed 's/^0*//')
-		if run_block "$sql" >"$work/log"; then
+	for block in "$work"/*.sql "$work"/*.py; do
+		line=$(basename "${block%.*}" | sed 's/^0*//')
+		run=run_block
+		if [ "${block##*.}" = py ]; then
+			[ -n "${PYTHON:-}" ] || continue
+			run=run_program
+		fi
+		if "$run" "$block" >"$work/log"; then
 			result 0 "$page:$line"
 		else
 			result 1 "$page:$line"
@@ -137,7 +172,9 @@ for page in "${pages[@]}"; do
 		fi
 	done
 	export PGDATABASE=postgres
-	dropdb examples
+	for database in "${created[@]}"; do
+		dropdb --force "$database"
+	done
 done
 
 [ "$number" -gt 0 ] || result 1 "there are no examples"

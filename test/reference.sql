@@ -20,7 +20,7 @@ FROM (VALUES
 	(3, 'Reading', '{chash_fingerprint,chash_points,chash_ranges,chash_balance}'),
 	(4, 'Shared cache', '{chash_cache_rings,chash_cache_reset}'),
 	(5, 'Plans', '{chash_rebalance_plan,chash_rebalance_summary,chash_epoch_diff,chash_ring_diff}'),
-	(6, 'Inside', '{chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_nodes_after_row,chash_nodes_after_statement,chash_history_before_row,chash_after_statement,chash_before_truncate,chash_rows_support}')
+	(6, 'Inside', '{chash_before_statement,chash_after_statement,chash_before_truncate,chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_history_before_row,chash_rows_support}')
 ) AS v(number, heading, names), unnest(names) WITH ORDINALITY AS u(name, place)
 ORDER BY v.number, place;
 
@@ -87,11 +87,12 @@ CREATE TEMP TABLE lines (number integer GENERATED ALWAYS AS IDENTITY, line text)
 INSERT INTO lines (line) VALUES
 ('# Reference
 
-This page is made out of the comments in the catalog by `bash test/reference.sh`. In psql, `\df+ chash_*` and
+`bash test/reference.sh` makes this page from the comments in the catalog. In psql, `\df+ chash_*` and
 `\d+ chash_rings` show the same.
 
-Wherever a function has an argument `ring`, leaving it out means the ring `default`. All arguments can be given by
-name. [errors.md](errors.md) lists the errors, [clients.md](clients.md) the rules by which positions and owners follow.');
+If a function has an argument `ring`, leaving it out means the ring `default`. All arguments can be given by name.
+[guide.md](guide.md) has examples, [errors.md](errors.md) lists the errors, and [clients.md](clients.md) has the rules
+that give positions and owners.');
 
 INSERT INTO lines (line)
 WITH overloads AS (
@@ -104,7 +105,8 @@ WITH overloads AS (
 	                  || CASE WHEN proisstrict THEN ', strict' ELSE ', not strict' END
 	                  || CASE proparallel WHEN 's' THEN ', parallel safe' WHEN 'r' THEN ', parallel restricted' ELSE ', parallel unsafe' END
 	                  || CASE WHEN prosecdef THEN ', security definer' ELSE '' END
-	                  || CASE WHEN open THEN '. Any role may call it.' ELSE '. For the owner of the extension, and whoever is granted EXECUTE.' END,
+	                  || CASE WHEN open THEN '. Any role may call it.'
+                          WHEN name = 'chash_cache_reset' THEN '. For superusers, whatever has been granted.' ELSE '. For the owner of the extension, and whoever is granted EXECUTE.' END,
 	                  E'\n' ORDER BY oid) AS properties,
 	       count(DISTINCT (provolatile, proisstrict, proparallel, prosecdef, open)) AS kinds,
 	       string_agg(CASE WHEN arguments LIKE 'key bytea%' THEN '- bytea: ' WHEN arguments LIKE 'key bigint%' THEN '- bigint: '
@@ -148,7 +150,7 @@ SELECT E'## Settings\n\n| setting | default | from | to | who may set it | |\n|-
 FROM pg_settings WHERE name LIKE 'chash.%';
 
 INSERT INTO lines (line)
-SELECT E'## What works inside\n\nNothing that anybody calls.\n\n| function | |\n|---|---|\n'
+SELECT E'## What works inside\n\nPostgreSQL calls these; you do not.\n\n| function | |\n|---|---|\n'
        || string_agg(format('| `%s` | %s |', f.oid::regprocedure, pg_temp.marked(f.comment)), E'\n' ORDER BY placed.number)
 FROM functions AS f JOIN placed USING (name) WHERE placed.heading = 'Inside';
 

@@ -26,6 +26,8 @@
 #   model       the reference model in test/model against golden vectors and
 #               against the extension
 #   readme      the examples of README.md and docs/
+#   drivers     the examples of docs/drivers.md in other languages, with the
+#               drivers that are there; the others are skipped
 #   docs        docs/errors.md against what happens, docs/reference.md against
 #               the comments in the database
 #   demo        test/demo.sql
@@ -49,7 +51,9 @@ stages=("$@")
 [ "${#stages[@]}" -gt 0 ] || stages=("${STAGES[@]}")
 known_stages "${stages[@]}" || usage
 
-setup_begin run.sh build test -- "$@"
+needs=(build test)
+[[ " ${stages[*]} " != *" drivers "* ]] || needs+=(drivers)
+setup_begin run.sh "${needs[@]}" -- "$@"
 
 # ---------------------------------------------------------------------------
 # Counting
@@ -550,6 +554,22 @@ stage_readme()
 	limited "$TIME_LIMIT" bash test/readme.sh >"$log" 2>&1 || status=$?
 	add_tap_counts "examples of the documentation" $status "$log" ||
 		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
+}
+
+stage_drivers()
+{
+	local log=$CHASH_TMP/log/drivers.log status=0
+
+	if ! need_cluster; then
+		fail "examples for drivers: nothing to run them with"
+		return
+	fi
+	mkdir "$CHASH_TMP/drivers"
+	limited "$TIME_LIMIT" "$PYTHON" test/drivers/examples.py docs/drivers.md "$CHASH_TMP/drivers" >"$log" 2>&1 || status=$?
+	sed -n 's/^ok [0-9]* - \(.*\) # SKIP /  skipped: \1: /p' "$log"
+	add_tap_counts "examples for drivers" $status "$log" ||
+		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
+	rm -rf "$CHASH_TMP/drivers"
 }
 
 stage_docs()

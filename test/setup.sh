@@ -17,8 +17,8 @@
 #
 #   setup_begin SCRIPT NEED... -- ARGUMENT...
 #       installs what is missing and goes on in the temporary copy, as an
-#       ordinary user.  SCRIPT is the script's own name, NEED is "build" or
-#       "test", and the ARGUMENTs are the script's own.
+#       ordinary user.  SCRIPT is the script's own name, NEED is "build",
+#       "test" or "drivers", and the ARGUMENTs are the script's own.
 #   setup_installation    makes the private installation
 #   setup_build COPT      builds chash with these compiler options, and installs it there
 #   setup_cluster         starts the throwaway cluster, with chash preloaded
@@ -34,7 +34,7 @@ set -euo pipefail
 CHASH_OLDEST_POSTGRESQL=15
 
 # The stages of run.sh, in order.
-STAGES=(format hygiene build unit regress isolation tap model readme docs demo)
+STAGES=(format hygiene build unit regress isolation tap model readme drivers docs demo)
 
 say()
 {
@@ -269,6 +269,44 @@ install_missing()
 			"(PostgreSQL $CHASH_OLDEST_POSTGRESQL or later)"
 }
 
+# Prints the Debian packages that the examples of docs/drivers.md take and that
+# are missing, one a line.
+missing_drivers()
+{
+	/usr/bin/python3 -c 'import psycopg' >/dev/null 2>&1 || echo python3-psycopg
+	/usr/bin/python3 -c 'import psycopg2' >/dev/null 2>&1 || echo python3-psycopg2
+	/usr/bin/python3 -c 'import asyncpg' >/dev/null 2>&1 || echo python3-asyncpg
+	have_perl_module DBD::Pg || echo libdbd-pg-perl
+	[ -f /usr/share/java/postgresql.jar ] || echo libpostgresql-jdbc-java
+	have javac || echo default-jdk-headless
+	# Debian's npm is hundreds of packages: without it, Debian's own copy will do.
+	{ have node && { have npm || [ -d /usr/share/nodejs/pg ]; }; } || printf '%s\n' nodejs node-pg
+	# With systemd, the package would leave a service running.
+	[ -d /run/systemd/system ] || [ -x /usr/sbin/pgbouncer ] || echo pgbouncer
+}
+
+# Installs what root can get of them.  Nothing fails without: the examples that
+# take what is missing are skipped.
+install_drivers()
+{
+	local packages package known=() log=$CHASH_TMP/log/drivers.log
+
+	[ "$(id -u)" -eq 0 ] && have apt-get || return 0
+	mapfile -t packages < <(missing_drivers)
+	[ "${#packages[@]}" -gt 0 ] || return 0
+	[ -n "${CHASH_INSTALLED:-}" ] || apt-get update >"$log" 2>&1 || true
+	for package in "${packages[@]}"; do
+		! apt-cache show "$package" >/dev/null 2>&1 || known+=("$package")
+	done
+	[ "${#known[@]}" -gt 0 ] || return 0
+	say "Installing drivers ..."
+	say "  ${known[*]}"
+	sh -c "$INSTALL_SCRIPT" sh "${known[@]}" >>"$log" 2>&1 && return 0
+	for package in "${known[@]}"; do
+		sh -c "$INSTALL_SCRIPT" sh "$package" >>"$log" 2>&1 || say "  $package could not be installed"
+	done
+}
+
 # ---------------------------------------------------------------------------
 # The temporary directory
 # ---------------------------------------------------------------------------
@@ -431,6 +469,7 @@ setup_begin()
 	setup_traps
 	mkdir "$CHASH_TMP/tmp" "$CHASH_TMP/log"
 	install_missing "${needs[@]}"
+	[[ " ${needs[*]} " != *" drivers "* ]] || install_drivers
 	PG_CONFIG=$(find_pg_config)
 	copy_source "$root" "$CHASH_TMP/source"
 

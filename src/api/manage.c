@@ -2,7 +2,7 @@
  * manage.c
  *		Functions that change rings.
  *
- * They take their arguments apart and leave the rest to store/change.c.  SQL
+ * They take their arguments apart and leave the rest to change/change.c.  SQL
  * declares them SECURITY DEFINER with search_path pinned to pg_catalog.
  */
 #include "../compat.h"
@@ -10,9 +10,9 @@
 #include "json.h"
 
 #include "../change/change.h"
+#include "../change/present.h"
 #include "../store/values.h"
 
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -49,22 +49,26 @@ ring_argument(FunctionCallInfo fcinfo, int argument)
 }
 
 static const ChashCatalog *
-begin(FunctionCallInfo fcinfo)
+find_catalog(FunctionCallInfo fcinfo)
 {
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
 	return chash_catalog(fcinfo->flinfo->fn_oid);
 }
 
-/* Makes changes of the ring that an argument names; returns the epoch. */
+/*
+ * Makes changes of the ring that the second argument names, if it is at the epoch
+ * that argument `if_epoch` names; returns the epoch.
+ */
 static Datum
-change_ring(FunctionCallInfo fcinfo, int ring_number, const ChashChange *changes, uint32 count)
+change_ring(FunctionCallInfo fcinfo, const ChashChange *changes, uint32 count, int if_epoch)
 {
-	const char *ring = ring_argument(fcinfo, ring_number);
-	int64 epoch = chash_ring_change(begin(fcinfo), ring, changes, count);
+	const char *ring = ring_argument(fcinfo, 1);
+	int64 epoch = 0;
+	bool given = if_epoch < PG_NARGS() && !PG_ARGISNULL(if_epoch);
 
-	SPI_finish();
-	PG_RETURN_INT64(epoch);
+	if (given)
+		epoch = PG_GETARG_INT64(if_epoch);
+	PG_RETURN_INT64(
+		chash_change_nodes(find_catalog(fcinfo), ring, changes, count, given ? &epoch : NULL));
 }
 
 Datum
@@ -96,8 +100,7 @@ chash_create_ring(PG_FUNCTION_ARGS)
 	chash_check_replicas(ring->replicas);
 	ring->epoch = 1;
 
-	chash_ring_create(begin(fcinfo), &definition);
-	SPI_finish();
+	chash_change_create(find_catalog(fcinfo), &definition);
 	PG_RETURN_INT64(ring->epoch);
 }
 
@@ -106,8 +109,7 @@ chash_drop_ring(PG_FUNCTION_ARGS)
 {
 	const char *ring = ring_argument(fcinfo, 0);
 
-	chash_ring_drop(begin(fcinfo), ring);
-	SPI_finish();
+	chash_change_drop(find_catalog(fcinfo), ring);
 	PG_RETURN_VOID();
 }
 
@@ -147,7 +149,7 @@ chash_add_node(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("weight of node \"%s\" cannot be null", change.node)));
-	return change_ring(fcinfo, 1, &change, 1);
+	return change_ring(fcinfo, &change, 1, 6);
 }
 
 Datum
@@ -156,7 +158,7 @@ chash_set_node(PG_FUNCTION_ARGS)
 	ChashChange change = {.kind = CHASH_SET};
 
 	read_node_arguments(fcinfo, &change);
-	return change_ring(fcinfo, 1, &change, 1);
+	return change_ring(fcinfo, &change, 1, 6);
 }
 
 Datum
@@ -164,7 +166,7 @@ chash_remove_node(PG_FUNCTION_ARGS)
 {
 	ChashChange change = {.kind = CHASH_REMOVE, .node = text_argument(fcinfo, 0)};
 
-	return change_ring(fcinfo, 1, &change, 1);
+	return change_ring(fcinfo, &change, 1, 2);
 }
 
 Datum
@@ -175,7 +177,7 @@ chash_mark_down(PG_FUNCTION_ARGS)
 						  .has_state = true,
 						  .down = true};
 
-	return change_ring(fcinfo, 1, &change, 1);
+	return change_ring(fcinfo, &change, 1, 2);
 }
 
 Datum
@@ -186,7 +188,7 @@ chash_mark_up(PG_FUNCTION_ARGS)
 						  .has_state = true,
 						  .down = false};
 
-	return change_ring(fcinfo, 1, &change, 1);
+	return change_ring(fcinfo, &change, 1, 2);
 }
 
 Datum
@@ -202,22 +204,19 @@ chash_apply(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(2))
 		chash_report_pins();
 	changes = chash_changes_from_json(PG_GETARG_JSONB_P(0), &count);
-	return change_ring(fcinfo, 1, changes, count);
+	return change_ring(fcinfo, changes, count, 3);
 }
 
 Datum
 chash_prune_history(PG_FUNCTION_ARGS)
 {
 	const char *ring = ring_argument(fcinfo, 0);
-	int64 forgotten;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("number of epochs to keep cannot be null")));
-	forgotten = chash_ring_prune(begin(fcinfo), ring, PG_GETARG_INT64(1));
-	SPI_finish();
-	PG_RETURN_INT64(forgotten);
+	PG_RETURN_INT64(chash_change_prune(find_catalog(fcinfo), ring, PG_GETARG_INT64(1)));
 }
 
 Datum
@@ -225,15 +224,14 @@ chash_copy_ring(PG_FUNCTION_ARGS)
 {
 	const char *from = ring_argument(fcinfo, 0);
 	char *to = ring_argument(fcinfo, 1);
-	const ChashCatalog *catalog = begin(fcinfo);
+	const ChashCatalog *catalog = find_catalog(fcinfo);
 	ChashDefinition definition;
 
-	if (!chash_ring_load_now(catalog, from, &definition))
+	if (!chash_change_load_now(catalog, from, &definition))
 		chash_report_unknown_ring(from);
 	definition.ring.ring = to;
 	definition.ring.epoch = 1;
-	chash_ring_create(catalog, &definition);
-	SPI_finish();
+	chash_change_create(catalog, &definition);
 	PG_RETURN_INT64(1);
 }
 
@@ -241,16 +239,14 @@ Datum
 chash_import(PG_FUNCTION_ARGS)
 {
 	ChashDefinition definition;
-	int64 epoch;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("definition of a ring cannot be null")));
 	chash_definition_from_json(PG_GETARG_JSONB_P(0), ring_argument(fcinfo, 1), &definition);
-	epoch = chash_ring_create(begin(fcinfo), &definition);
-	SPI_finish();
-	PG_RETURN_INT64(epoch);
+	chash_change_create(find_catalog(fcinfo), &definition);
+	PG_RETURN_INT64(definition.ring.epoch);
 }
 
 Datum

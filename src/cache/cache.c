@@ -5,15 +5,18 @@
  * A lookup must answer as a query over the tables would under the snapshot of
  * the calling statement.  So it is the snapshot that is asked, not a message:
  *
- * - Every row of chash_rings has a stamp, its column `version`: a random UUID
- *   that triggers replace before the first row of a ring changes and again
- *   when the change is complete (see change.c).  No stamp is used twice, so
- *   an epoch 6 that was rolled back and another epoch 6 never meet.
+ * - Every row of chash_rings says what the ring is: by a random stamp, its column
+ *   `version`, which no other ring ever had, and by the digest of all that a built
+ *   ring holds.  While a statement is changing the ring there is no digest.
  *
- * - Built rings are kept by name and stamp.  The first lookup under a snapshot
- *   reads the ring's row under that snapshot, which takes about a microsecond,
- *   and uses the built ring with the stamp found there, or builds one from rows
- *   read under the same snapshot.
+ * - Built rings are kept by stamp and digest, and a ring is kept only if the nodes
+ *   that it was built from have the digest that the row promised.  So nothing that is
+ *   kept can be a mixture of versions, whatever made the snapshot see one: nodes of a
+ *   dropped ring, a truncated or rewritten table, a dump that is half restored.
+ *
+ * - The first lookup under a snapshot reads the ring's row under that snapshot,
+ *   which takes about a microsecond, and uses the built ring with the stamp and digest
+ *   found there, or builds one from rows read under the same snapshot.
  *
  * - Further lookups under a snapshot that sees the same skip the look.  Within
  *   a transaction, two snapshots with the same xmin, xmax, running transactions
@@ -25,24 +28,20 @@
  * - What the transaction did itself is covered by the command counter, but for
  *   two cases.  A subtransaction that is rolled back spoils the mark.  And a
  *   statement may still be writing rows while functions that it calls look at
- *   them, each under the same command counter: from the first BEFORE ROW
- *   trigger to the end of the statement every lookup takes a look, and what it
- *   builds from a stamp that it has not seen before is not kept.  Nor is what is
- *   built later under a snapshot that was taken meanwhile (by a cursor).
+ *   them, each under the same command counter: until it ends, every lookup takes
+ *   a look.
  *
  * What follows from that, event by event:
  *
  * commit by another		seen by the first statement whose snapshot has it,
  *							however late invalidation messages come: they are
  *							sent after the commit has become visible
- * REPEATABLE READ			the snapshot keeps showing the old stamp; the next
+ * REPEATABLE READ			the snapshot keeps showing the old digest; the next
  *							transaction's snapshot shows the new one
- * own change				the command counter moves, the row has a new stamp
- * ROLLBACK, ROLLBACK TO	the old stamp is back, and with it what was built
- *							for it; what was built for the lost stamp is never
- *							asked for again
- * half-done change			has a stamp of its own, and what is built from it is
- *							not kept
+ * own change				the command counter moves, the row has a new digest
+ * ROLLBACK, ROLLBACK TO	the old digest is back, and with it what was built
+ *							for it
+ * half-done change			has no digest, and what is built from it is not kept
  * two-phase commit,		nothing special: rows become visible, or not
  * hot standby, replication
  * PL/pgSQL loops			compare the snapshot at each call, whatever fn_extra
@@ -50,18 +49,24 @@
  * parallel query			a worker has the leader's snapshot and transaction,
  *							and builds its own
  * DROP EXTENSION			the tables' OIDs are found again (catalog.c)
+ * mixture of versions		is built for each statement, with a warning: lookups
+ *							say what the tables say, and chash_check_route refuses
  *
- * What no stamp tells of is TRUNCATE, which no snapshot is safe from, and what
- * somebody does to rows while the triggers are disabled.  Either begins a new era
- * (see catalog.h): rings are kept by name, stamp and era, and where the stamps
- * cannot be relied on nothing is kept.  PostgreSQL's relcache invalidations say
- * when to look for a new era, and every look at the tables accepts those that have
- * been sent; their callback may run at any moment, also while a ring is being built,
- * and only counts.
+ * Past epochs are kept by the stamp and the epoch: the stamp is replaced whenever
+ * something changes that past epochs are built from, but not when a node is only marked
+ * down.  It is also replaced when rows are restored or replicated.
+ *
+ * What the ring's row does not tell of is TRUNCATE under a snapshot that is older, and
+ * what somebody does to rows while the triggers are disabled.  Either begins a new
+ * era (see catalog.h): rings are kept by era too, and where the rows of chash_rings
+ * cannot be relied on nothing is kept.  PostgreSQL's relcache invalidations say when
+ * to look for a new era, and every look at the tables accepts those that have been
+ * sent; their callback may run at any moment, also while a ring is being built, and
+ * only counts.
  *
  * Where there is a shared cache (shared.c), built rings are in it, each once for
  * all backends; what a backend then has of its own are the names.  A ring is given
- * to others only if the row with its stamp is another transaction's, thus committed,
+ * to others only if the row that names it is another transaction's, thus committed,
  * and under the same conditions under which it is kept at all.  It is pinned from
  * its first use in a transaction to the end of that.  What the shared cache has no
  * room for stays with the backend that built it.
@@ -79,6 +84,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -86,12 +92,16 @@
 /* How long to wait before a ring that found no room is offered again, in milliseconds. */
 #define SHARE_INTERVAL 1000
 
+/* Rings that one statement can use in turn, however large they are. */
+#define RINGS_IN_USE 8
+
 ChashSnapshotMark chash_snapshot_mark;
 TransactionId *chash_snapshot_running = NULL;
 uint64 chash_snapshot_serial = 1;
 uint64 chash_cache_generation = 1;
-uint64 chash_cache_looks = 0;
-int chash_local_cache_size = 65536;
+
+/* How much memory a backend's built rings may take, in kilobytes. */
+static int local_cache_size = 65536;
 
 static MemoryContext cache_context = NULL;
 static dlist_head cached_rings = DLIST_STATIC_INIT(cached_rings);
@@ -105,15 +115,8 @@ static uint32 attached_count = 0;
 /* Room at chash_snapshot_running. */
 static uint32 running_capacity = 0;
 
-/* Are rows on their way into a table, and since which subtransaction level? */
-static bool holding = false;
-static int holding_level = 0;
-
-/*
- * Snapshots of this transaction up to that command may have been taken while
- * rows were on their way; 0: none.
- */
-static CommandId noisy_until = 0;
+/* How many statements are writing chash's tables. */
+static int writing_statements = 0;
 
 /* No snapshot has xmax 0. */
 static void
@@ -124,23 +127,9 @@ spoil_snapshot_mark(void)
 }
 
 void
-chash_cache_hold(void)
+chash_cache_hold(int statements)
 {
-	int level = GetCurrentTransactionNestLevel();
-
-	if (!holding || level < holding_level)
-		holding_level = level;
-	holding = true;
-	spoil_snapshot_mark();
-}
-
-void
-chash_cache_release(void)
-{
-	holding = false;
-
-	/* Using the command counter up makes the snapshots from now on differ. */
-	noisy_until = GetCurrentCommandId(true);
+	writing_statements = statements;
 	spoil_snapshot_mark();
 }
 
@@ -206,9 +195,6 @@ transaction_ended(XactEvent event, void *argument)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
-			holding = false;
-			noisy_until = 0;
-
 			/*
 			 * Also what chash_cache_pin keeps: nobody uses that any more, though after
 			 * an error the memory context that it was pinned for may still be there.
@@ -225,22 +211,17 @@ static void
 subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTransactionId parent,
 					 void *argument)
 {
-	int level = GetCurrentTransactionNestLevel();
-
 	if (event == SUBXACT_EVENT_ABORT_SUB)
-	{
-		/* The statement that was writing has failed, unless it is an outer one. */
-		if (holding_level >= level)
-			holding = false;
 		spoil_snapshot_mark();
-	}
-	else if (event == SUBXACT_EVENT_COMMIT_SUB && holding_level >= level)
-		holding_level = level - 1;
 }
 
 void
 chash_cache_init(void)
 {
+	DefineCustomIntVariable("chash.local_cache_size",
+							"Memory that the built rings of one session may take.",
+							"The rings in use are kept even if they are larger.", &local_cache_size,
+							65536, 0, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	cache_context = AllocSetContextCreate(TopMemoryContext, "chash rings", ALLOCSET_SMALL_SIZES);
 	RegisterXactCallback(transaction_ended, NULL);
 	RegisterSubXactCallback(subtransaction_ended, NULL);
@@ -263,16 +244,19 @@ forget(ChashCachedRing *cached)
 	MemoryContextDelete(cached->context);
 }
 
+/* Are these built from the same version of a ring, or from the same one's history? */
 static bool
 same_version(const ChashCachedRing *a, const ChashCachedRing *b)
 {
-	return memcmp(&a->key.version, &b->key.version, sizeof(pg_uuid_t)) == 0;
+	return memcmp(&a->key.version, &b->key.version, sizeof(pg_uuid_t)) == 0 &&
+		   memcmp(&a->key.digest, &b->key.digest, sizeof(pg_uuid_t)) == 0;
 }
 
 /*
  * Makes room after `latest` was added: of the same ring, one other version may
  * stay for those who change back and forth between two snapshots; of all, what
- * was used longest ago has to go.
+ * was used longest ago has to go, but not those few that the present statement
+ * goes back and forth between.
  */
 static void
 make_room(const ChashCachedRing *latest)
@@ -280,22 +264,27 @@ make_room(const ChashCachedRing *latest)
 	dlist_mutable_iter iter;
 	const ChashCachedRing *other = NULL;
 	Size size = 0;
+	int number = 0;
 
 	dlist_foreach_modify(iter, &cached_rings)
 	{
 		ChashCachedRing *cached = dlist_container(ChashCachedRing, link, iter.cur);
 		bool useless = !cached->kept || cached->key.era != latest->key.era;
+		bool in_use = cached->confirmed == chash_snapshot_serial && number < RINGS_IN_USE;
 
-		if (!useless && strcmp(cached->name, latest->name) == 0 && !same_version(cached, latest))
+		number++;
+		if (!useless && strcmp(cached->name, latest->name) == 0 &&
+			(cached->as_of == CHASH_NOW) == (latest->as_of == CHASH_NOW) &&
+			!same_version(cached, latest))
 		{
 			if (other == NULL)
 				other = cached;
 			useless = !same_version(cached, other);
 		}
 		size += cached->size;
-		if (cached == latest || cached->pins > 0)
+		if (cached == latest || cached->pins > 0 || in_use)
 			continue;
-		if (useless || size > (Size) chash_local_cache_size * 1024)
+		if (useless || size > (Size) local_cache_size * 1024)
 		{
 			size -= cached->size;
 			forget(cached);
@@ -313,6 +302,17 @@ notice_invalidations(void)
 	spoil_snapshot_mark();
 }
 
+/*
+ * Is a statement of this transaction perhaps writing rows just now?  With triggers
+ * disabled nobody tells.
+ */
+static bool
+rows_are_on_their_way(void)
+{
+	return writing_statements > 0 ||
+		   (!chash_catalog_is_guarded() && TransactionIdIsValid(GetCurrentTransactionIdIfAny()));
+}
+
 /* Notes the active snapshot, with a new serial number if it may see other things. */
 static void
 note_snapshot(Snapshot snapshot)
@@ -320,7 +320,7 @@ note_snapshot(Snapshot snapshot)
 	if (chash_snapshot_same())
 		return;
 	spoil_snapshot_mark();
-	if (holding)
+	if (rows_are_on_their_way())
 		return;
 	if (snapshot->xcnt > running_capacity)
 	{
@@ -381,6 +381,7 @@ make_entry(const ChashRingRow *row, const ChashRingKey *key)
 	cached->hash_tags = row->hash_tags;
 	cached->replicas = row->replicas;
 	cached->epoch = key->as_of != CHASH_NOW ? key->as_of : row->epoch;
+	cached->proven = true;
 	return cached;
 }
 
@@ -412,6 +413,7 @@ build(ChashCachedRing *cached, const ChashCatalog *catalog, Snapshot snapshot)
 
 	if (!chash_definition_load(catalog, cached->name, snapshot, cached->as_of, &definition))
 		elog(ERROR, "ring \"%s\" has vanished while being read", cached->name);
+	cached->proven = cached->as_of != CHASH_NOW || chash_definition_proven(&definition);
 	ring = chash_definition_build(&definition);
 	cached->memory = MemoryContextAllocHuge(cached->context, ring->size + PG_CACHE_LINE_SIZE);
 	cached->ring = memcpy((void *) CACHELINEALIGN(cached->memory), ring, ring->size);
@@ -437,8 +439,18 @@ warn_of_triggers(void)
 	ereport(WARNING,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("triggers of chash's tables do not all fire always"),
-			 errdetail("Nobody can tell when rings change, so that they are built again for each statement."),
+			 errdetail("Nothing tells when rings change, so they are built again for each statement."),
 			 errhint("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER on each of them.")));
+}
+
+static void
+warn_of_mixture(const char *ring)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("nodes of ring \"%s\" do not match the ring's fingerprint", ring),
+			 errdetail("They were restored, replicated or changed only in part. Lookups follow the nodes as they are."),
+			 errhint("Restore or replicate chash_rings and chash_nodes together.")));
 }
 
 /* Gives a ring that this backend has built to the others. */
@@ -482,7 +494,7 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	const ChashCatalog *catalog;
 	ChashRingRow row;
 	ChashRingKey key = {.as_of = as_of, .database = MyDatabaseId};
-	bool reliable;
+	bool unsettled;
 	bool keep;
 
 	notice_invalidations();
@@ -495,7 +507,6 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	 * Whoever has looked keeps TRUNCATE waiting, as one who has read the tables
 	 * does; and whoever has waited for it knows of it now.
 	 */
-	chash_cache_looks++;
 	catalog = chash_catalog(function);
 	LockRelationOid(catalog->rings, AccessShareLock);
 	LockRelationOid(catalog->nodes, AccessShareLock);
@@ -517,11 +528,16 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 		chash_report_unknown_ring(name);
 	}
 
+	if (as_of != CHASH_NOW)
+		chash_check_recorded(&row, as_of);
+
 	key.version = row.version;
+	if (as_of == CHASH_NOW && row.has_digest)
+		key.digest = row.digest;
 	key.era = catalog->era;
-	reliable = chash_catalog_reliable(catalog, snapshot);
-	keep = reliable && !holding && (noisy_until == 0 || snapshot->curcid > noisy_until);
-	cached = reliable ? find(name, as_of, &key) : NULL;
+	unsettled = row.own && !row.has_digest;
+	keep = chash_catalog_reliable(catalog, snapshot) && !unsettled;
+	cached = keep ? find(name, as_of, &key) : NULL;
 	if (cached == NULL)
 	{
 		made = make_entry(&row, &key);
@@ -532,14 +548,17 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 		dlist_move_head(&cached_rings, &cached->link);
 
 	prepare_exit();
-	if (cached->ring == NULL && reliable && !row.own)
+	if (cached->ring == NULL && keep && !row.own)
 		shared = chash_shared_attach(&key);
 	if (shared == NULL && cached->ring == NULL)
 	{
 		if (!catalog->guarded)
 			warn_of_triggers();
-		cached->kept &= keep;
 		build(cached, catalog, snapshot);
+		cached->kept &= cached->proven;
+		if (!cached->proven && !row.own && catalog->guarded)
+			warn_of_mixture(row.ring);
+		cached->proven |= row.own;
 	}
 	if (made != NULL)
 		link_entry(made);

@@ -32,6 +32,7 @@ typedef struct ChashCachedRing
 	char *name;	  /* of the ring */
 	int64 as_of;  /* CHASH_NOW, or an epoch */
 	bool kept;	  /* others with the same key may have it */
+	bool proven;  /* its nodes are those that the ring's row speaks of */
 	ChashRingKey key;
 	TimestampTz share_at; /* when to try again to share it */
 	int pins;
@@ -61,12 +62,6 @@ extern uint64 chash_snapshot_serial;
 /* Counts the times that cached rings were freed, or went to another place. */
 extern uint64 chash_cache_generation;
 
-/* Counts the looks at the tables, for those who change them. */
-extern uint64 chash_cache_looks;
-
-/* How much memory a backend's built rings may take, in kilobytes. */
-extern int chash_local_cache_size;
-
 extern void chash_cache_init(void);
 
 /*
@@ -80,12 +75,10 @@ extern ChashCachedRing *chash_cache_get(Oid function, const char *name, int64 as
 										bool missing_ok);
 
 /*
- * While rows of a ring are on their way into a table, between a BEFORE ROW
- * trigger and the end of the statement, nothing that is read can be relied on
- * for longer than a call.  Released of itself when the transaction ends.
+ * Tells how many statements, one called by the other, are writing chash's tables:
+ * while there is any, nothing that is read can be relied on for longer than a call.
  */
-extern void chash_cache_hold(void);
-extern void chash_cache_release(void);
+extern void chash_cache_hold(int statements);
 
 /* Keeps a cached ring until the memory context is reset or deleted. */
 extern void chash_cache_pin(ChashCachedRing *cached, MemoryContext context);

@@ -33,7 +33,7 @@
 #include "utils/timestamp.h"
 
 /* Names change with the layout of what is in the segment. */
-#define SEGMENT_NAME "chash cache 1"
+#define SEGMENT_NAME "chash cache 2"
 
 /* How long to wait after a failure, in milliseconds. */
 #define RETRY_INTERVAL 60000

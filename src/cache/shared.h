@@ -15,12 +15,13 @@
 #include "utils/uuid.h"
 
 /*
- * What a built ring was built from.  The stamp alone says that; but one database
- * can be copied from another, and the stamp is good for one era (see catalog.h).
+ * What a built ring was built from.  Stamp and digest say that; but one database
+ * can be copied from another, and they are good for one era (see catalog.h).
  */
 typedef struct ChashRingKey
 {
 	pg_uuid_t version; /* stamp of the ring's row */
+	pg_uuid_t digest;  /* of the ring's row; zero for past epochs */
 	int64 as_of;	   /* CHASH_NOW, or an epoch */
 	uint64 era;
 	uint64 database; /* OID */

@@ -1,57 +1,72 @@
 /*
  * change.c
- *		Changing rings.
+ *		The road of a change: every change of a ring takes it.
  *
- * Statements are executed by SPI, so that triggers, constraints and privileges
- * do their work; whoever calls runs as the extension's owner with search_path
- * pinned to pg_catalog.
+ * A ring is changed by statements: those of users on chash's tables, and those that
+ * chash's functions stand for.  Statements nest, since functions and triggers that
+ * one calls can run others.
+ *
+ *	1. A statement opens (chash_change_open).
+ *	2. Before the first row of a ring changes, the ring is touched: its row is locked,
+ *	   what the ring was before is kept in memory, and its digest is taken away, so
+ *	   that nobody takes the ring for settled.
+ *	3. Rows change.
+ *	4. When the statement that touched the ring first closes, the ring is settled
+ *	   (settle): what it is now is compared with what it was before.  If they differ,
+ *	   the difference is one epoch: rows that are not as they should be, history of
+ *	   all nodes that changed or went, the ring's row with epoch, fingerprint and
+ *	   digest, each written once.
+ *
+ * History follows from the two definitions alone, not from what the tables say at the
+ * moment when some row changes.  Whatever else the statement called did to the same
+ * ring belongs to the same epoch.
+ *
+ * Two things are remembered from one row to the next, both for the transaction only
+ * and both rolled back with subtransactions:
+ *
+ *	- open_statements: the nest level at which each open statement began.  Without it
+ *	  nobody knew when an outer statement is still writing.
+ *	- touched: the rings that open statements have touched, and what these were before.
+ *	  Without it an epoch could be told only from marks on rows, and those of deleted
+ *	  nodes are gone.
+ *
+ * (A third one, execute.c's, lasts for a statement of chash's own: who fires a trigger.)
  */
 #include "change.h"
 
 #include "../cache/cache.h"
+#include "../store/subscription.h"
 #include "../store/values.h"
+#include "difference.h"
+#include "execute.h"
+#include "present.h"
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
+#include "replication/logicalworker.h"
+#include "utils/memutils.h"
 
-/* The ring that chash itself is writing, or NULL. */
-static const char *changing_ring = NULL;
-
-/*
- * The latest touch of this transaction.  While nobody has looked since, the
- * stamp that it gave need not be replaced for a further change; that saves an
- * update of the ring's row for each of its nodes in a bulk load.
- */
-static struct
+/* A ring that an open statement has touched. */
+typedef struct Touched
 {
-	SubTransactionId subtransaction; /* invalid: none */
-	uint64 looks;
-	char ring[4 * CHASH_MAX_NAME];
-} latest_touch;
+	char *ring;
+	int statement; /* how many were open */
+	int level;	   /* nest level of the (sub)transaction */
+	ChashTouch touch;
+	bool dropped;				  /* meanwhile */
+	bool disturbed;				  /* touched again since it was last looked at */
+	ChashDefinition before;		  /* settled; the row alone of a replicated ring */
+	const ChashDefinition *after; /* what chash has made of it, or NULL */
+	MemoryContext context;		  /* holds all of this */
+} Touched;
 
-static void
-forget_touch(void)
-{
-	latest_touch.subtransaction = InvalidSubTransactionId;
-}
+/* Nest levels; lives in TopTransactionContext, as do the next ones. */
+static List *open_statements = NIL;
 
-static void
-transaction_ended(XactEvent event, void *argument)
-{
-	forget_touch();
-}
-
-void
-chash_change_init(void)
-{
-	RegisterXactCallback(transaction_ended, NULL);
-}
+/* Rings touched; of two entries for one ring, the later counts. */
+static List *touched_rings = NIL;
 
 bool
 chash_is_replica(void)
@@ -59,452 +74,501 @@ chash_is_replica(void)
 	return SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
 }
 
-ChashParameter
-chash_text_parameter(const char *string)
-{
-	if (string == NULL)
-		return (ChashParameter){TEXTOID, (Datum) 0, true};
-	return (ChashParameter){TEXTOID, CStringGetTextDatum(string), false};
-}
-
-ChashParameter
-chash_bigint_parameter(int64 value)
-{
-	return (ChashParameter){INT8OID, Int64GetDatum(value), false};
-}
-
-static ChashParameter
-array_parameter(Oid type, ArrayType *array)
-{
-	return (ChashParameter){type, PointerGetDatum(array), array == NULL};
-}
-
-uint64
-chash_execute(const ChashCatalog *catalog, const char *statement, const ChashParameter *parameters,
-			  int count)
-{
-	const char *schema = quote_identifier(get_namespace_name(get_rel_namespace(catalog->rings)));
-	StringInfoData sql;
-	Oid types[9];
-	Datum values[9];
-	char nulls[9];
-	int result;
-
-	chash_catalog_check_triggers(catalog);
-	initStringInfo(&sql);
-	for (const char *c = statement; *c != '\0'; c++)
-	{
-		if (*c == '@')
-			appendStringInfo(&sql, "%s.", schema);
-		else
-			appendStringInfoChar(&sql, *c);
-	}
-	Assert(count <= (int) lengthof(types));
-	for (int i = 0; i < count; i++)
-	{
-		types[i] = parameters[i].type;
-		values[i] = parameters[i].value;
-		nulls[i] = parameters[i].isnull ? 'n' : ' ';
-	}
-	result = SPI_execute_with_args(sql.data, count, types, values, nulls, false, 0);
-	if (result < 0)
-		elog(ERROR, "statement \"%s\" failed: %s", sql.data, SPI_result_code_string(result));
-	return SPI_processed;
-}
-
-uint64
-chash_execute_own(const ChashCatalog *catalog, const char *ring, const char *statement,
-				  const ChashParameter *parameters, int count)
-{
-	const char *outer_ring = changing_ring;
-	uint64 processed;
-
-	changing_ring = ring;
-	PG_TRY();
-	{
-		processed = chash_execute(catalog, statement, parameters, count);
-	}
-	PG_FINALLY();
-	{
-		changing_ring = outer_ring;
-	}
-	PG_END_TRY();
-	if (changing_ring == NULL)
-		chash_cache_release();
-	return processed;
-}
+/* ----------------------------------------------------------------
+ * Statements, and the rings that they have touched
+ * ----------------------------------------------------------------
+ */
 
 bool
-chash_is_changing(const char *ring)
+chash_change_is_open(void)
 {
-	return changing_ring != NULL && strcmp(changing_ring, ring) == 0;
+	return open_statements != NIL;
 }
 
 void
-chash_statement_ended(void)
+chash_change_open(void)
 {
-	if (changing_ring != NULL)
-		return;
-	forget_touch();
-	chash_cache_release();
+	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+
+	open_statements = lappend_int(open_statements, GetCurrentTransactionNestLevel());
+	MemoryContextSwitchTo(caller);
+	chash_cache_hold(list_length(open_statements));
 }
 
-bool
-chash_ring_touch(const ChashCatalog *catalog, const char *ring)
+/* The latest entry of a ring, or NULL. */
+static Touched *
+find_touched(const char *ring)
 {
-	ChashParameter parameter = chash_text_parameter(ring);
+	for (int i = list_length(touched_rings); i-- > 0;)
+	{
+		Touched *touched = list_nth(touched_rings, i);
 
-	if (latest_touch.subtransaction == GetCurrentSubTransactionId() &&
-		latest_touch.looks == chash_cache_looks && strcmp(latest_touch.ring, ring) == 0)
-		return true;
+		if (strcmp(touched->ring, ring) == 0)
+			return touched;
+	}
+	return NULL;
+}
 
-	/* The trigger on chash_rings puts in the new stamp. */
-	if (chash_execute_own(catalog, ring,
-						  "UPDATE @chash_rings SET version = version WHERE ring = $1", &parameter,
-						  1) == 0)
-		return false;
-	latest_touch.subtransaction = GetCurrentSubTransactionId();
-	latest_touch.looks = chash_cache_looks;
-	strlcpy(latest_touch.ring, ring, sizeof(latest_touch.ring));
-	return true;
+static Touched *
+make_touched(const char *ring, ChashTouch touch)
+{
+	MemoryContext context =
+		AllocSetContextCreate(TopTransactionContext, "chash change", ALLOCSET_SMALL_SIZES);
+	Touched *touched = MemoryContextAllocZero(context, sizeof(Touched));
+
+	touched->context = context;
+	touched->ring = MemoryContextStrdup(context, ring);
+	touched->statement = list_length(open_statements);
+	touched->level = GetCurrentTransactionNestLevel();
+	touched->touch = touch;
+	return touched;
+}
+
+static void
+add_touched(Touched *touched)
+{
+	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+
+	touched_rings = lappend(touched_rings, touched);
+	MemoryContextSwitchTo(caller);
+}
+
+/* Forgets all entries of a ring that were made for statements from that number on. */
+static void
+forget_touched(const char *name, int statement)
+{
+	char *ring = pstrdup(name);
+	ListCell *cell;
+
+	foreach(cell, touched_rings)
+	{
+		Touched *touched = lfirst(cell);
+
+		if (touched->statement < statement || strcmp(touched->ring, ring) != 0)
+			continue;
+		touched_rings = foreach_delete_current(touched_rings, cell);
+		MemoryContextDelete(touched->context);
+	}
+}
+
+void
+chash_change_check_home(const ChashCatalog *catalog, const ChashRingRow *ring)
+{
+	if (!ring->replicated || IsLogicalWorker() || !chash_has_subscription(catalog))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("ring \"%s\" comes by subscription and cannot be changed here", ring->ring),
+			 errdetail("What the publisher changes next would no longer fit."),
+			 errhint("Change the ring on the publisher. If this database takes over from it, drop the subscription first.")));
 }
 
 /*
- * Under READ COMMITTED, what others have committed by now; in any case what
- * this transaction has done so far.
+ * Marks the row of a ring, which locks it until the end of the transaction: it has
+ * no digest while it is being changed, and another stamp once its rows are others.
+ * False if there is no such ring.
  */
-static void
-push_present_snapshot(void)
-{
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-bool
-chash_ring_fetch_now(const ChashCatalog *catalog, const char *ring, ChashRingRow *row)
-{
-	bool found;
-
-	push_present_snapshot();
-	found = chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), row);
-	PopActiveSnapshot();
-	return found;
-}
-
-bool
-chash_ring_load_now(const ChashCatalog *catalog, const char *ring, ChashDefinition *definition)
-{
-	bool found;
-
-	push_present_snapshot();
-	found = chash_definition_load(catalog, ring, GetActiveSnapshot(), CHASH_NOW, definition);
-	PopActiveSnapshot();
-	return found;
-}
-
-static void
-write_partitions(const ChashCatalog *catalog, const char *ring, const ChashNode *node)
-{
-	ChashParameter parameters[3] = {
-		chash_text_parameter(ring),
-		chash_text_parameter(node->name),
-		array_parameter(INT4ARRAYOID, chash_partitions_to_array(node->spec.partitions,
-																node->spec.partition_count)),
-	};
-
-	chash_execute_own(catalog, ring,
-					  "UPDATE @chash_nodes SET held_partitions = $3 WHERE ring = $1 AND node = $2",
-					  parameters, 3);
-}
-
 static bool
-same_partitions(const ChashNode *a, const ChashNode *b)
+mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 {
-	return a->spec.partition_count == b->spec.partition_count &&
-		   (a->spec.partition_count == 0 || memcmp(a->spec.partitions, b->spec.partitions,
-												   a->spec.partition_count * sizeof(uint32)) == 0);
+	pg_uuid_t version;
+	ChashParameter parameters[2] = {chash_text_parameter(ring), chash_uuid_parameter(&version)};
+
+	if (touch == CHASH_TOUCH_CHANGED)
+		return chash_execute_own(catalog, "UPDATE @chash_rings SET digest = NULL WHERE ring = $1",
+								 parameters, 1) > 0;
+	chash_change_new_version(&version);
+	if (touch == CHASH_TOUCH_RESTORED)
+		return chash_execute_own(catalog, "UPDATE @chash_rings SET version = $2 WHERE ring = $1",
+								 parameters, 2) > 0;
+	return chash_execute_own(catalog,
+							 "UPDATE @chash_rings SET version = $2, digest = NULL WHERE ring = $1",
+							 parameters, 2) > 0;
+}
+
+/* Loads what a ring is before it is changed; its row is locked. */
+static Touched *
+load_before(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
+{
+	Touched *touched = make_touched(ring, touch);
+	MemoryContext caller = MemoryContextSwitchTo(touched->context);
+
+	if (!chash_change_load_now(catalog, ring, &touched->before))
+		elog(ERROR, "ring \"%s\" has vanished while being changed", ring);
+	MemoryContextSwitchTo(caller);
+	return touched;
+}
+
+/* Locks the row of a ring, and keeps what the ring is; NULL if there is no such ring. */
+static Touched *
+lock_ring(const ChashCatalog *catalog, const char *ring)
+{
+	ChashParameter parameter = chash_text_parameter(ring);
+
+	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
+					  &parameter, 1) == 0)
+		return NULL;
+	chash_catalog_check_snapshot(catalog);
+	return load_before(catalog, ring, CHASH_TOUCH_CHANGED);
+}
+
+const ChashDefinition *
+chash_change_touch(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
+{
+	Touched *touched = find_touched(ring);
+
+	if (touched != NULL && !touched->dropped)
+	{
+		touched->disturbed = true;
+		if (touch > touched->touch)
+		{
+			/* Rows were put in before; now somebody makes a change. */
+			chash_change_check_home(catalog, &touched->before.ring);
+			(void) mark(catalog, ring, touch);
+			touched->touch = touch;
+		}
+		return &touched->before;
+	}
+	if (touch == CHASH_TOUCH_CHANGED)
+	{
+		touched = lock_ring(catalog, ring);
+		if (touched == NULL)
+			return NULL;
+		chash_change_check_home(catalog, &touched->before.ring);
+		(void) mark(catalog, ring, touch);
+	}
+	else
+	{
+		if (!mark(catalog, ring, touch))
+			return NULL;
+		touched = load_before(catalog, ring, touch);
+	}
+	add_touched(touched);
+	return &touched->before;
 }
 
 void
-chash_ring_settle(const ChashCatalog *catalog, const char *ring)
+chash_change_note_replicated(const char *ring)
 {
-	ChashDefinition definition;
-	ChashNode *before;
-	ChashSpec spec;
-	bool changed;
-	ChashParameter parameters[3];
+	Touched *touched;
 
-	if (!chash_ring_load_now(catalog, ring, &definition))
+	if (find_touched(ring) != NULL)
 		return;
-
-	/* Nodes that were removed have left no mark, but are in the fingerprint. */
-	changed = strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) != 0;
-	for (uint32 i = 0; i < definition.count; i++)
-		changed |= definition.nodes[i].epoch > definition.ring.epoch;
-	if (!changed)
-		return;
-
-	/* Nodes whose partitions change are marked with the epoch to come as well. */
-	before =
-		MemoryContextAllocHuge(CurrentMemoryContext, Max(definition.count, 1) * sizeof(ChashNode));
-	if (definition.count > 0)
-		memcpy(before, definition.nodes, definition.count * sizeof(ChashNode));
-	chash_definition_assign(&definition);
-	for (uint32 i = 0; i < definition.count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (definition.ring.placement == CHASH_PARTITIONS &&
-			!same_partitions(&before[i], &definition.nodes[i]))
-			write_partitions(catalog, ring, &definition.nodes[i]);
-	}
-
-	chash_definition_spec(&definition, &spec);
-	chash_definition_check(&definition, &spec);
-
-	/* A replica gets its history by replication: of this change it has none. */
-	parameters[0] = chash_text_parameter(ring);
-	parameters[1] = chash_text_parameter(chash_definition_fingerprint(&definition));
-	parameters[2] = chash_bigint_parameter(chash_is_replica() ? definition.ring.epoch + 1
-															  : definition.ring.history_from);
-	chash_execute_own(catalog, ring,
-					  "UPDATE @chash_rings SET epoch = epoch + 1, fingerprint = $2,"
-					  " history_from = $3 WHERE ring = $1",
-					  parameters, 3);
-	forget_touch();
+	touched = make_touched(ring, CHASH_TOUCH_REPLICATED);
+	touched->statement = 0;
+	add_touched(touched);
 }
 
-/* Writes a node as the definition has it, as a new row or over its old one. */
-static void
-write_node(const ChashCatalog *catalog, const ChashDefinition *definition, const ChashNode *node,
-		   const char *statement, int64 epoch)
+bool
+chash_change_touch_replicated(const ChashCatalog *catalog, const char *ring, bool nodes)
 {
-	bool has_tokens = definition->ring.placement == CHASH_TOKENS;
-	bool has_partitions = epoch != 0 && definition->ring.placement == CHASH_PARTITIONS;
-	ChashParameter parameters[9] = {
-		chash_text_parameter(definition->ring.ring),
-		chash_text_parameter(node->name),
-		{NUMERICOID, NumericGetDatum(chash_weight_to_numeric(node->spec.weight)), false},
-		chash_text_parameter(node->zone),
-		chash_text_parameter(node->spec.down ? "down" : "up"),
-		array_parameter(INT8ARRAYOID, has_tokens ? chash_tokens_to_array(node->spec.tokens,
-																		 node->spec.token_count)
-												 : NULL),
-		{JSONBOID, PointerGetDatum(node->info), node->info == NULL},
-		array_parameter(INT4ARRAYOID, has_partitions
-										  ? chash_partitions_to_array(node->spec.partitions,
-																	  node->spec.partition_count)
-										  : NULL),
-		chash_bigint_parameter(epoch),
-	};
+	ChashRingRow row;
 
-	chash_execute_own(catalog, definition->ring.ring, statement, parameters, epoch != 0 ? 9 : 7);
-}
-
-/* Is a node of a definition the same as it was? */
-static bool
-same_node(const ChashNode *a, const ChashNode *b)
-{
-	if (a->spec.weight != b->spec.weight || a->spec.down != b->spec.down ||
-		(a->zone == NULL) != (b->zone == NULL) || (a->info == NULL) != (b->info == NULL) ||
-		a->spec.token_count != b->spec.token_count)
+	if (!chash_change_fetch_now(catalog, ring, &row))
 		return false;
-	if (a->zone != NULL && strcmp(a->zone, b->zone) != 0)
-		return false;
-	if (a->info != NULL && compareJsonbContainers(&a->info->root, &b->info->root) != 0)
-		return false;
-	return a->spec.token_count == 0 ||
-		   memcmp(a->spec.tokens, b->spec.tokens, a->spec.token_count * sizeof(int64)) == 0;
-}
 
-/* Writes a change that has been checked, unless the node stays as it was. */
-static bool
-write_change(const ChashCatalog *catalog, const ChashDefinition *before,
-			 const ChashDefinition *after, const char *name)
-{
-	const ChashNode *old_node = chash_definition_find(before, name);
-	const ChashNode *node = chash_definition_find(after, name);
-
-	if (node == NULL)
-	{
-		ChashParameter parameters[2] = {
-			chash_text_parameter(after->ring.ring),
-			chash_text_parameter(name),
-		};
-
-		chash_execute_own(catalog, after->ring.ring,
-						  "DELETE FROM @chash_nodes WHERE ring = $1 AND node = $2", parameters, 2);
-		return true;
-	}
-	if (old_node == NULL)
-		write_node(catalog, after, node,
-				   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens, info)"
-				   " VALUES ($1, $2, $3, $4, $5, $6, $7)",
-				   0);
-	else if (!same_node(old_node, node))
-		write_node(catalog, after, node,
-				   "UPDATE @chash_nodes"
-				   " SET weight = $3, zone = $4, state = $5, tokens = $6, info = $7"
-				   " WHERE ring = $1 AND node = $2",
-				   0);
-	else
-		return false;
+	/* The ring's row, with its digest, comes behind the nodes; not always behind history. */
+	if (!nodes)
+		(void) mark(catalog, ring, CHASH_TOUCH_RESTORED);
+	else if (!row.own || row.has_digest)
+		(void) mark(catalog, ring, CHASH_TOUCH_REPLICATED);
+	chash_change_note_replicated(ring);
 	return true;
 }
 
-int64
-chash_ring_change(const ChashCatalog *catalog, const char *ring, const ChashChange *changes,
-				  uint32 count)
+const ChashDefinition *
+chash_change_touch_row(const ChashCatalog *catalog, const char *ring)
 {
-	ChashParameter parameter = chash_text_parameter(ring);
-	ChashDefinition before;
-	ChashDefinition after;
-	ChashRingRow row;
-	ChashSpec spec;
-	bool written = false;
+	Touched *touched = find_touched(ring);
 
-	/* Lock it, but leave its stamp alone for as long as nothing has changed. */
-	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
-					  &parameter, 1) == 0 ||
-		!chash_ring_load_now(catalog, ring, &before))
-		chash_report_unknown_ring(ring);
-
-	/* Everything is checked before anything is written. */
-	after = before;
-	after.nodes =
-		MemoryContextAllocHuge(CurrentMemoryContext, Max(before.count, 1) * sizeof(ChashNode));
-	after.capacity = Max(before.count, 1);
-	if (before.count > 0)
-		memcpy(after.nodes, before.nodes, before.count * sizeof(ChashNode));
-	chash_definition_change(&after, changes, count);
-	chash_definition_assign(&after);
-	chash_definition_spec(&after, &spec);
-	chash_definition_check(&after, &spec);
-
-	for (uint32 i = 0; i < count; i++)
+	if (touched == NULL || touched->dropped || touched->touch != CHASH_TOUCH_CHANGED)
 	{
-		CHECK_FOR_INTERRUPTS();
-		written |= write_change(catalog, &before, &after, changes[i].node);
+		chash_catalog_check_snapshot(catalog);
+		touched = load_before(catalog, ring, CHASH_TOUCH_CHANGED);
+		chash_change_check_home(catalog, &touched->before.ring);
+		add_touched(touched);
 	}
-	if (!written)
-		return before.ring.epoch;
-	chash_ring_settle(catalog, ring);
-	if (!chash_ring_fetch_now(catalog, ring, &row))
-		elog(ERROR, "ring \"%s\" has vanished while being changed", ring);
-	return row.epoch;
+	touched->disturbed = true;
+	return &touched->before;
 }
 
 static void
-insert_ring(const ChashCatalog *catalog, const ChashRingRow *ring, const char *fingerprint)
+remove_rows(const ChashCatalog *catalog, const char *ring)
 {
-	bool vnodes = ring->placement == CHASH_VNODES;
-	bool partitions = ring->placement == CHASH_PARTITIONS;
-	ChashParameter parameters[9] = {
+	ChashParameter parameter = chash_text_parameter(ring);
+
+	chash_execute_own(catalog, "DELETE FROM @chash_nodes WHERE ring = $1", &parameter, 1);
+	chash_execute_own(catalog, "DELETE FROM @chash_node_history WHERE ring = $1", &parameter, 1);
+}
+
+void
+chash_change_created(const ChashCatalog *catalog, const char *ring)
+{
+	Touched *old = find_touched(ring);
+	Touched *touched;
+
+	/* Only if a statement still has to do with the one of that name that was dropped. */
+	if (old == NULL || !old->dropped)
+		return;
+	touched = load_before(catalog, ring, CHASH_TOUCH_CHANGED);
+	touched->statement = old->statement;
+	add_touched(touched);
+}
+
+void
+chash_change_dropped(const ChashCatalog *catalog, const char *ring)
+{
+	Touched *old = find_touched(ring);
+
+	remove_rows(catalog, ring);
+	if (old != NULL && !old->dropped)
+	{
+		/* An entry of its own, which is rolled back with the drop. */
+		Touched *touched = make_touched(ring, CHASH_TOUCH_CHANGED);
+
+		touched->statement = old->statement;
+		touched->dropped = true;
+		add_touched(touched);
+	}
+}
+
+/* ----------------------------------------------------------------
+ * Settling
+ * ----------------------------------------------------------------
+ */
+
+/* Removes rows that came after their ring had gone, and would make its name unusable. */
+static void
+settle_dropped(const ChashCatalog *catalog, const char *ring)
+{
+	ChashRingRow row;
+
+	if (!chash_change_fetch_now(catalog, ring, &row))
+		remove_rows(catalog, ring);
+}
+
+/* Completes what was done to a ring; `others`: triggers of the owner may have changed it. */
+static void
+settle(const ChashCatalog *catalog, Touched *touched, bool others)
+{
+	const ChashDefinition *before = &touched->before;
+	bool known = touched->after != NULL && !touched->disturbed && !others;
+	ChashDefinition stored;
+	ChashDefinition *after = palloc(sizeof(ChashDefinition));
+	bool different = true;
+
+	touched->disturbed = false;
+	if (known && touched->touch != CHASH_TOUCH_CHANGED)
+		return;
+	if (known)
+		*after = *touched->after;
+	else
+	{
+		if (!chash_change_load_now(catalog, touched->ring, &stored))
+			return;
+		chash_difference_check_restored(before, &stored);
+		if (touched->touch != CHASH_TOUCH_CHANGED)
+			return;
+		chash_definition_copy(&stored, after);
+		different = chash_difference_complete(before, after);
+	}
+	after->ring.fingerprint = chash_definition_fingerprint(after);
+	different |= strcmp(after->ring.fingerprint, before->ring.fingerprint) != 0;
+	if (!different)
+	{
+		chash_difference_restore_digest(catalog, before);
+		return;
+	}
+	after->ring.epoch = before->ring.epoch + 1;
+	if (!known)
+		chash_difference_write_nodes(catalog, &stored, after);
+	chash_difference_write_ring(catalog, after,
+								chash_difference_write_history(catalog, before, after));
+
+	/* Should a trigger of the owner have changed it again meanwhile. */
+	touched->after = NULL;
+	touched->before = *after;
+}
+
+/* Of the rings that statements from that number on have touched, the first by name; or NULL. */
+static Touched *
+first_touched(int statement)
+{
+	const Touched *first = NULL;
+	ListCell *cell;
+
+	foreach(cell, touched_rings)
+	{
+		const Touched *touched = lfirst(cell);
+
+		if (touched->statement >= statement &&
+			(first == NULL || strcmp(touched->ring, first->ring) < 0))
+			first = touched;
+	}
+	return first == NULL ? NULL : find_touched(first->ring);
+}
+
+void
+chash_change_close(const ChashCatalog *catalog)
+{
+	int statement = list_length(open_statements);
+	MemoryContext context;
+	MemoryContext caller;
+	Touched *touched;
+	bool others;
+
+	if (touched_rings != NIL && first_touched(statement) != NULL)
+	{
+		others = chash_catalog_prepare_write(catalog);
+		context =
+			AllocSetContextCreate(CurrentMemoryContext, "chash settle", ALLOCSET_DEFAULT_SIZES);
+		caller = MemoryContextSwitchTo(context);
+		while ((touched = first_touched(statement)) != NULL)
+		{
+			char *ring = touched->ring;
+
+			CHECK_FOR_INTERRUPTS();
+			if (touched->dropped)
+				settle_dropped(catalog, ring);
+			else
+				settle(catalog, touched, others);
+			if (find_touched(ring) == touched && !touched->disturbed)
+				forget_touched(ring, statement);
+		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextDelete(context);
+	}
+	open_statements = list_truncate(open_statements, Max(statement - 1, 0));
+	chash_cache_hold(list_length(open_statements));
+}
+
+/* ----------------------------------------------------------------
+ * Changes by functions
+ * ----------------------------------------------------------------
+ */
+
+static void
+check_epoch_is(const ChashRingRow *ring, const int64 *if_epoch)
+{
+	if (if_epoch != NULL && *if_epoch != ring->epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("ring \"%s\" is at epoch %lld, not %lld", ring->ring,
+						(long long) ring->epoch, (long long) *if_epoch),
+				 errhint("It has been changed since. Look at the plan again.")));
+}
+
+int64
+chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashChange *changes,
+				   uint32 count, const int64 *if_epoch)
+{
+	Touched *touched = find_touched(ring);
+	bool first = touched == NULL || touched->dropped;
+	ChashDefinition stored;
+	ChashDefinition after;
+	int64 epoch;
+
+	/* Everything is checked before anything is written. */
+	if (first)
+		touched = lock_ring(catalog, ring);
+	if (touched == NULL)
+		chash_report_unknown_ring(ring);
+	chash_change_check_home(catalog, &touched->before.ring);
+	epoch = touched->before.ring.epoch;
+	check_epoch_is(&touched->before.ring, if_epoch);
+	if (first)
+		stored = touched->before;
+	else if (!chash_change_load_now(catalog, ring, &stored))
+		chash_report_unknown_ring(ring);
+	stored.ring.epoch = epoch;
+	chash_definition_copy(&stored, &after);
+	chash_definition_change(&after, changes, count);
+	if (!chash_difference_complete(&stored, &after))
+	{
+		if (first)
+			MemoryContextDelete(touched->context);
+		return epoch;
+	}
+
+	chash_change_open();
+	if (first)
+	{
+		touched->statement = list_length(open_statements);
+		touched->after = &after;
+		add_touched(touched);
+		(void) mark(catalog, ring, CHASH_TOUCH_CHANGED);
+	}
+	else
+	{
+		/* A part of what the statement that touched it does. */
+		(void) chash_change_touch(catalog, ring, CHASH_TOUCH_CHANGED);
+	}
+	chash_difference_write_nodes(catalog, &stored, &after);
+	chash_change_close(catalog);
+	return epoch + 1;
+}
+
+static void
+insert_ring(const ChashCatalog *catalog, const ChashDefinition *definition)
+{
+	const ChashRingRow *ring = &definition->ring;
+	pg_uuid_t digest;
+	ChashParameter parameters[10] = {
 		chash_text_parameter(ring->ring),
 		chash_text_parameter(chash_placement_name(ring->placement)),
 		chash_text_parameter(ring->hash->name),
-		{INT4OID, Int32GetDatum((int32) ring->vnodes), !vnodes},
-		{INT4OID, Int32GetDatum((int32) ring->partitions), !partitions},
+		{INT4OID, Int32GetDatum((int32) ring->vnodes), ring->placement != CHASH_VNODES},
+		{INT4OID, Int32GetDatum((int32) ring->partitions), ring->placement != CHASH_PARTITIONS},
 		{BOOLOID, BoolGetDatum(ring->hash_tags), false},
 		{INT4OID, Int32GetDatum(ring->replicas), false},
 		chash_bigint_parameter(ring->epoch),
-		chash_text_parameter(fingerprint),
+		chash_text_parameter(ring->fingerprint),
+		chash_uuid_parameter(&digest),
 	};
 
-	if (chash_execute_own(catalog, ring->ring,
-						  "INSERT INTO @chash_rings (ring, placement, hash, vnodes, partitions,"
-						  " hash_tags, replicas, epoch, fingerprint)"
-						  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
-						  parameters, 9) == 0)
+	chash_definition_digest(definition, &digest);
+	if (chash_execute_own(
+			catalog,
+			"INSERT INTO @chash_rings (ring, placement, hash, vnodes, partitions,"
+			" hash_tags, replicas, epoch, fingerprint, digest)"
+			" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
+			parameters, lengthof(parameters)) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("ring \"%s\" already exists", ring->ring),
 				 errhint("Drop it first with chash_drop_ring, or choose another name.")));
 }
 
-int64
-chash_ring_create(const ChashCatalog *catalog, ChashDefinition *definition)
+void
+chash_change_create(const ChashCatalog *catalog, ChashDefinition *definition)
 {
+	ChashDefinition empty = {0};
 	ChashSpec spec;
-	char *fingerprint;
+	Touched *touched;
 
 	chash_definition_spec(definition, &spec);
 	chash_definition_check(definition, &spec);
-	fingerprint = chash_definition_fingerprint(definition);
-
-	insert_ring(catalog, &definition->ring, fingerprint);
+	definition->ring.fingerprint = chash_definition_fingerprint(definition);
 	for (uint32 i = 0; i < definition->count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		write_node(catalog, definition, &definition->nodes[i],
-				   "INSERT INTO @chash_nodes (ring, node, weight, zone, state, tokens,"
-				   " info, held_partitions, epoch)"
-				   " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-				   definition->ring.epoch);
-	}
-	return definition->ring.epoch;
+		definition->nodes[i].epoch = definition->ring.epoch;
+
+	/* Locked, so that nobody restores rows of that ring after the check. */
+	(void) chash_catalog_prepare_write(catalog);
+	chash_change_check_new(catalog, definition->ring.ring);
+
+	chash_change_open();
+	insert_ring(catalog, definition);
+	touched = make_touched(definition->ring.ring, CHASH_TOUCH_RESTORED);
+	touched->before = *definition;
+	touched->after = definition;
+	add_touched(touched);
+	chash_difference_write_nodes(catalog, &empty, definition);
+	chash_change_close(catalog);
+	chash_change_created(catalog, definition->ring.ring);
 }
 
 void
-chash_ring_check_absent(const ChashCatalog *catalog, const char *ring)
-{
-	ChashRingRow row;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	if (chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), &row))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("ring \"%s\" has been created since the transaction began", ring),
-				 errhint("Repeat the transaction.")));
-	PopActiveSnapshot();
-}
-
-static void
-note_row(Datum *values, bool *nulls, void *found)
-{
-	*(bool *) found = true;
-}
-
-void
-chash_ring_check_new(const ChashCatalog *catalog, const char *ring)
-{
-	ChashRingRow row;
-	bool found = false;
-
-	/* As of now, even where the transaction's snapshot is older. */
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetLatestSnapshot());
-	if (!chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), &row))
-	{
-		chash_catalog_scan(catalog, catalog->nodes, ring, GetActiveSnapshot(), note_row, &found);
-		chash_catalog_scan(catalog, catalog->history, ring, GetActiveSnapshot(), note_row, &found);
-	}
-	PopActiveSnapshot();
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("there are nodes of a ring \"%s\" already", ring),
-				 errdetail("They were restored without their ring."),
-				 errhint("Restore table chash_rings too, or delete them from chash_nodes and chash_node_history.")));
-}
-
-void
-chash_ring_remove_rows(const ChashCatalog *catalog, const char *ring)
-{
-	ChashParameter parameter = chash_text_parameter(ring);
-
-	chash_execute_own(catalog, ring, "DELETE FROM @chash_nodes WHERE ring = $1", &parameter, 1);
-	chash_execute_own(catalog, ring, "DELETE FROM @chash_node_history WHERE ring = $1", &parameter,
-					  1);
-}
-
-void
-chash_ring_await(const ChashCatalog *catalog)
-{
-	LockRelationOid(catalog->rings, ShareRowExclusiveLock);
-}
-
-void
-chash_ring_drop(const ChashCatalog *catalog, const char *ring)
+chash_change_drop(const ChashCatalog *catalog, const char *ring)
 {
 	ChashParameter parameter = chash_text_parameter(ring);
 
@@ -513,10 +577,10 @@ chash_ring_drop(const ChashCatalog *catalog, const char *ring)
 }
 
 int64
-chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
+chash_change_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 {
+	ChashParameter parameters[2] = {chash_text_parameter(ring)};
 	ChashRingRow row;
-	ChashParameter parameters[2];
 	int64 history_from;
 
 	if (keep < 0)
@@ -524,19 +588,119 @@ chash_ring_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of epochs to keep cannot be negative: %lld", (long long) keep),
 				 errhint("With 0, only the present epoch is kept.")));
-	if (!chash_ring_touch(catalog, ring) || !chash_ring_fetch_now(catalog, ring, &row))
+	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
+					  parameters, 1) == 0 ||
+		!chash_change_fetch_now(catalog, ring, &row))
 		chash_report_unknown_ring(ring);
+	chash_catalog_check_snapshot(catalog);
+	chash_change_check_home(catalog, &row);
 
 	history_from = Max(row.history_from, keep < row.epoch ? row.epoch - keep : 1);
 	if (history_from == row.history_from)
 		return 0;
-	parameters[0] = chash_text_parameter(ring);
 	parameters[1] = chash_bigint_parameter(history_from);
-	chash_execute_own(catalog, ring, "UPDATE @chash_rings SET history_from = $2 WHERE ring = $1",
+	chash_execute_own(catalog, "UPDATE @chash_rings SET history_from = $2 WHERE ring = $1",
 					  parameters, 2);
-	chash_execute_own(catalog, ring,
-					  "DELETE FROM @chash_node_history WHERE ring = $1 AND to_epoch <= $2",
+	chash_execute_own(catalog, "DELETE FROM @chash_node_history WHERE ring = $1 AND to_epoch <= $2",
 					  parameters, 2);
-	forget_touch();
 	return history_from - row.history_from;
+}
+
+/* ----------------------------------------------------------------
+ * The end of a transaction
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * What was replicated must be what the publisher has: it says so with the digest.
+ * (Not asked of the initial copy, which brings one table after the other.)
+ */
+static void
+check_replicated(const ChashCatalog *catalog, const char *ring)
+{
+	ChashDefinition definition;
+
+	if (chash_change_load_now(catalog, ring, &definition) && !chash_definition_proven(&definition))
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nodes of ring \"%s\" do not match the ring's fingerprint after replication",
+						ring),
+				 errdetail("They were changed here, or not all tables of chash are replicated."),
+				 errhint("Until the initial copy is complete that is to be expected. Otherwise copy the tables of chash anew.")));
+}
+
+static void
+before_end(void)
+{
+	ListCell *cell;
+
+	foreach(cell, touched_rings)
+	{
+		Touched *touched = lfirst(cell);
+
+		if (touched->touch == CHASH_TOUCH_CHANGED)
+			elog(ERROR, "change of ring \"%s\" is not complete", touched->ring);
+		if (touched->touch == CHASH_TOUCH_REPLICATED && IsLogicalWorker())
+			check_replicated(chash_catalog_known(), touched->ring);
+	}
+}
+
+static void
+transaction_ended(XactEvent event, void *argument)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			before_end();
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			break;
+		default:
+			/* Their memory goes with the transaction. */
+			open_statements = NIL;
+			touched_rings = NIL;
+			chash_cache_hold(0);
+			break;
+	}
+}
+
+static void
+subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTransactionId parent,
+					 void *argument)
+{
+	int level = GetCurrentTransactionNestLevel();
+	ListCell *cell;
+
+	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
+		return;
+	foreach(cell, touched_rings)
+	{
+		Touched *touched = lfirst(cell);
+
+		if (touched->level < level)
+			continue;
+		touched->level = level - 1;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+		{
+			touched_rings = foreach_delete_current(touched_rings, cell);
+			MemoryContextDelete(touched->context);
+		}
+	}
+	foreach(cell, open_statements)
+	{
+		if (lfirst_int(cell) < level)
+			continue;
+		lfirst_int(cell) = level - 1;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+			open_statements = foreach_delete_current(open_statements, cell);
+	}
+	chash_cache_hold(list_length(open_statements));
+}
+
+void
+chash_change_init(void)
+{
+	RegisterXactCallback(transaction_ended, NULL);
+	RegisterSubXactCallback(subtransaction_ended, NULL);
 }

@@ -61,6 +61,13 @@ chash_set_column(ChashRow *row, int column, Datum value)
 	row->nulls[column - 1] = false;
 }
 
+void
+chash_copy_column(const ChashRow *from, ChashRow *to, int column)
+{
+	to->values[column - 1] = from->values[column - 1];
+	to->nulls[column - 1] = from->nulls[column - 1];
+}
+
 char *
 chash_text_column(const ChashRow *row, int column)
 {

@@ -29,6 +29,7 @@ extern bool chash_same_column(const ChashRow *a, const ChashRow *b, int column);
 extern bool chash_same_columns(const ChashRow *a, const ChashRow *b, const int *columns, int count);
 
 extern void chash_set_column(ChashRow *row, int column, Datum value);
+extern void chash_copy_column(const ChashRow *from, ChashRow *to, int column);
 
 /* A text column, NULL if it is null; a bigint column that is not. */
 extern char *chash_text_column(const ChashRow *row, int column);

@@ -2,45 +2,77 @@
  * triggers.c
  *		Triggers on the extension's tables.
  *
- * They make direct DML, restores and replication as safe as the functions.
- * What they do depends on what a row is:
+ * They make direct DML, restores and replication as safe as the functions.  What they
+ * do depends on what a row is, which classify() says:
  *
- * - A change is a row that a user or a function of chash writes.  It is checked,
- *   marked with the epoch to come, and settled when its statement ends.
- * - An image is a row that already has its epoch: out of a dump, or replicated.
- *   It is kept as it is, since what goes with it comes by itself.  A row to be
- *   inserted is an image if it has an epoch.  A row to be updated is one if its
- *   epoch changes; only replication may do that.
+ * OWN			chash writes it itself: a change that was checked as a whole
+ * CHANGE		a user changes a ring
+ * RESTORED		it comes out of a dump, or with the initial copy of replication: a row to
+ *				be inserted that has its epoch already (rows of history always have)
+ * REPLICATED	logical replication applies it: no statement goes with it, or it is an
+ *				update that brings its own epoch, under session_replication_role = replica
  *
- * Logical replication fires row triggers only, so that whatever images need
- * (the ring's new stamp) is done BEFORE ROW.
+ *			chash_rings					chash_nodes					chash_node_history
+ * OWN		as it is, with a stamp		as it is					as it is
+ * CHANGE	insert: checked, complete	checked, gets the next		insert: as RESTORED
+ *			update: only replicas		epoch; its ring is touched	else refused
+ *			delete: all that belongs	and settled
+ *			  to it goes
+ * RESTORED	checked; other restorers	checked; may come before	checked; may come
+ *			wait						its ring					before its ring
+ * REPLICATED checked, another stamp	checked; its ring loses		its ring gets
+ *										its digest until its row	another stamp
+ *										comes
+ *
+ * Statements open and close around the rows (change.c); TRUNCATE becomes DELETE of all
+ * rows first.
  */
 #include "../compat.h"
 
-#include "row.h"
-
-#include "../cache/cache.h"
-#include "change.h"
-#include "notify.h"
 #include "../store/values.h"
+#include "change.h"
+#include "difference.h"
+#include "execute.h"
+#include "notify.h"
+#include "present.h"
+#include "row.h"
 
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "replication/logicalworker.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/rel.h"
 
+PG_FUNCTION_INFO_V1(chash_before_statement);
+PG_FUNCTION_INFO_V1(chash_after_statement);
+PG_FUNCTION_INFO_V1(chash_before_truncate);
 PG_FUNCTION_INFO_V1(chash_rings_before_row);
 PG_FUNCTION_INFO_V1(chash_rings_after_row);
 PG_FUNCTION_INFO_V1(chash_nodes_before_row);
+PG_FUNCTION_INFO_V1(chash_history_before_row);
+
+/* Scripts of versions before 0.3.0 name these, and ALTER EXTENSION UPDATE begins with them. */
 PG_FUNCTION_INFO_V1(chash_nodes_after_row);
 PG_FUNCTION_INFO_V1(chash_nodes_after_statement);
-PG_FUNCTION_INFO_V1(chash_history_before_row);
-PG_FUNCTION_INFO_V1(chash_after_statement);
-PG_FUNCTION_INFO_V1(chash_before_truncate);
+
+typedef enum RowKind
+{
+	OWN,
+	CHANGE,
+	RESTORED,
+	REPLICATED
+} RowKind;
+
+/* The rows of a trigger's call, and what they are. */
+typedef struct Call
+{
+	TriggerData *trigger;
+	const ChashCatalog *catalog;
+	ChashRow old_row; /* without tuple: insert */
+	ChashRow new_row; /* without tuple: delete */
+	char *ring;
+	RowKind kind;
+} Call;
 
 /* Checks that a trigger function was called by a trigger on one of our tables. */
 static TriggerData *
@@ -60,8 +92,50 @@ get_trigger(FunctionCallInfo fcinfo, const ChashCatalog **catalog)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("trigger function of chash cannot be used on table \"%s\"",
 						RelationGetRelationName(trigger->tg_relation))));
-	chash_catalog_check_columns(*catalog, trigger->tg_relation);
+	if (!chash_catalog_check_columns(*catalog, trigger->tg_relation))
+		chash_report_older_script();
 	return trigger;
+}
+
+/*
+ * What a row is.  `epoch` is the number of its column epoch, 0 if it has none; updates
+ * of `maintained` columns are nobody's but replication's.
+ */
+static RowKind
+classify(const Call *call, int epoch, const int *maintained, int count)
+{
+	if (chash_fired_by_own())
+		return OWN;
+	if (!chash_change_is_open())
+		return REPLICATED;
+	if (call->old_row.tuple == NULL)
+		return epoch == 0 || !call->new_row.nulls[epoch - 1] ? RESTORED : CHANGE;
+	if (call->new_row.tuple != NULL && chash_is_replica() &&
+		!chash_same_columns(&call->old_row, &call->new_row, maintained, count))
+		return REPLICATED;
+	return CHANGE;
+}
+
+/* Takes a call of a row trigger; column 1 of each table is the ring's name. */
+static void
+get_call(FunctionCallInfo fcinfo, Call *call, int epoch, const int *maintained, int count)
+{
+	call->trigger = get_trigger(fcinfo, &call->catalog);
+	chash_get_rows(call->trigger, &call->old_row, &call->new_row);
+	if (call->new_row.tuple != NULL)
+		chash_require(&call->new_row, 1);
+	call->ring =
+		chash_text_column(call->old_row.tuple != NULL ? &call->old_row : &call->new_row, 1);
+	call->kind = classify(call, epoch, maintained, count);
+}
+
+/* What a BEFORE ROW trigger returns: the row to be written, or the one to be deleted. */
+static Datum
+proceed(Call *call)
+{
+	if (call->new_row.tuple == NULL)
+		return PointerGetDatum(call->old_row.tuple);
+	return chash_result_row(&call->new_row);
 }
 
 /* ----------------------------------------------------------------
@@ -69,29 +143,34 @@ get_trigger(FunctionCallInfo fcinfo, const ChashCatalog **catalog)
  * ----------------------------------------------------------------
  */
 
-static char *
-fingerprint_without_nodes(const ChashRow *row)
-{
-	ChashDefinition empty = {0};
+static const int rings_maintained[] = {RINGS_EPOCH, RINGS_FINGERPRINT, RINGS_HISTORY_FROM};
 
-	empty.ring.hash = chash_hash_by_name(chash_text_column(row, RINGS_HASH));
-	(void) chash_placement_by_name(chash_text_column(row, RINGS_PLACEMENT), &empty.ring.placement);
-	empty.ring.hash_tags = DatumGetBool(row->values[RINGS_HASH_TAGS - 1]);
+/* The definition of a ring without nodes. */
+static void
+empty_definition(const ChashRow *row, ChashDefinition *empty)
+{
+	memset(empty, 0, sizeof(*empty));
+	empty->ring.ring = chash_text_column(row, RINGS_RING);
+	empty->ring.hash = chash_hash_by_name(chash_text_column(row, RINGS_HASH));
+	(void) chash_placement_by_name(chash_text_column(row, RINGS_PLACEMENT), &empty->ring.placement);
+	empty->ring.hash_tags = DatumGetBool(row->values[RINGS_HASH_TAGS - 1]);
+	empty->ring.replicas = DatumGetInt32(row->values[RINGS_REPLICAS - 1]);
+	empty->ring.epoch = chash_bigint_column(row, RINGS_EPOCH);
 	if (!row->nulls[RINGS_VNODES - 1])
-		empty.ring.vnodes = DatumGetUInt32(row->values[RINGS_VNODES - 1]);
+		empty->ring.vnodes = DatumGetUInt32(row->values[RINGS_VNODES - 1]);
 	if (!row->nulls[RINGS_PARTITIONS - 1])
-		empty.ring.partitions = DatumGetUInt32(row->values[RINGS_PARTITIONS - 1]);
-	return chash_definition_fingerprint(&empty);
+		empty->ring.partitions = DatumGetUInt32(row->values[RINGS_PARTITIONS - 1]);
 }
 
 /* Checks a ring, and fills in what was left out. */
 static void
 check_ring(ChashRow *row)
 {
+	char *name = chash_text_column(row, RINGS_RING);
 	char *placement;
+	ChashDefinition empty;
 
-	chash_require(row, RINGS_RING);
-	chash_check_name("ring", chash_text_column(row, RINGS_RING));
+	chash_check_name("ring", name);
 	chash_require(row, RINGS_PLACEMENT);
 	chash_require(row, RINGS_HASH);
 	chash_require(row, RINGS_HASH_TAGS);
@@ -110,15 +189,17 @@ check_ring(ChashRow *row)
 
 	if (row->nulls[RINGS_EPOCH - 1])
 		chash_set_column(row, RINGS_EPOCH, Int64GetDatum(1));
-	chash_check_epoch_began(chash_text_column(row, RINGS_RING),
-							chash_bigint_column(row, RINGS_EPOCH));
+	chash_check_epoch_began(name, chash_bigint_column(row, RINGS_EPOCH));
 	if (row->nulls[RINGS_FINGERPRINT - 1])
+	{
+		empty_definition(row, &empty);
 		chash_set_column(row, RINGS_FINGERPRINT,
-						 CStringGetTextDatum(fingerprint_without_nodes(row)));
+						 CStringGetTextDatum(chash_definition_fingerprint(&empty)));
+	}
 	if (!chash_is_fingerprint(chash_text_column(row, RINGS_FINGERPRINT)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("fingerprint of ring \"%s\" is not one", chash_text_column(row, RINGS_RING)),
+				 errmsg("invalid fingerprint for ring \"%s\"", name),
 				 errhint("Leave column fingerprint out.")));
 	if (row->nulls[RINGS_HISTORY_FROM - 1])
 		chash_set_column(row, RINGS_HISTORY_FROM, row->values[RINGS_EPOCH - 1]);
@@ -126,100 +207,118 @@ check_ring(ChashRow *row)
 		chash_bigint_column(row, RINGS_HISTORY_FROM) > chash_bigint_column(row, RINGS_EPOCH))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("history of ring \"%s\" cannot begin with epoch %lld",
-						chash_text_column(row, RINGS_RING),
+				 errmsg("history of ring \"%s\" cannot begin with epoch %lld", name,
 						(long long) chash_bigint_column(row, RINGS_HISTORY_FROM)),
 				 errhint("Leave column history_from out.")));
 }
 
-/* Handles the update of a ring's row. */
+/* Handles a ring that a user creates: without nodes it is complete. */
 static void
-update_ring(const ChashRow *old_row, ChashRow *new_row)
+create_ring(Call *call)
+{
+	ChashRow *row = &call->new_row;
+	ChashDefinition empty;
+	pg_uuid_t *digest = palloc(sizeof(pg_uuid_t));
+
+	chash_change_check_new(call->catalog, call->ring);
+	empty_definition(row, &empty);
+	if (strcmp(chash_text_column(row, RINGS_FINGERPRINT), chash_definition_fingerprint(&empty)) !=
+		0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("fingerprint of ring \"%s\" is not that of a ring without nodes", call->ring),
+				 errhint("Leave column fingerprint out.")));
+	chash_definition_digest(&empty, digest);
+	chash_set_column(row, RINGS_DIGEST, UUIDPGetDatum(digest));
+	chash_set_column(row, RINGS_REPLICATED, BoolGetDatum(false));
+}
+
+/* Handles the update of a ring's row by a user. */
+static void
+update_ring(Call *call)
 {
 	static const int fixed[] = {RINGS_RING,	  RINGS_PLACEMENT,	RINGS_HASH,
 								RINGS_VNODES, RINGS_PARTITIONS, RINGS_HASH_TAGS};
-	static const int maintained[] = {RINGS_EPOCH, RINGS_FINGERPRINT, RINGS_HISTORY_FROM};
-	bool image = chash_is_replica() &&
-				 !chash_same_columns(old_row, new_row, maintained, lengthof(maintained));
+	const ChashRow *old_row = &call->old_row;
+	ChashRow *new_row = &call->new_row;
+	const ChashDefinition *before;
 
-	if (chash_is_changing(chash_text_column(old_row, RINGS_RING)) || image)
-	{
-		check_ring(new_row);
-		return;
-	}
 	chash_check_unchanged(
 		old_row, new_row, fixed, lengthof(fixed),
 		"Settings of a ring are fixed: create another ring, and compare the two with chash_ring_diff.");
-	chash_check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+	chash_check_unchanged(old_row, new_row, rings_maintained, lengthof(rings_maintained),
 						  "It is maintained by chash.");
 	check_ring(new_row);
+	before = chash_change_touch_row(call->catalog, call->ring);
+	chash_copy_column(old_row, new_row, RINGS_VERSION);
+	chash_copy_column(old_row, new_row, RINGS_REPLICATED);
+	new_row->nulls[RINGS_DIGEST - 1] = true;
 	if (!chash_same_column(old_row, new_row, RINGS_REPLICAS))
-		chash_set_column(new_row, RINGS_EPOCH,
-						 Int64GetDatum(chash_bigint_column(old_row, RINGS_EPOCH) + 1));
+		chash_set_column(new_row, RINGS_EPOCH, Int64GetDatum(before->ring.epoch + 1));
 }
 
 Datum
 chash_rings_before_row(PG_FUNCTION_ARGS)
 {
-	const ChashCatalog *catalog;
-	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	ChashRow old_row;
-	ChashRow new_row;
-	char *name;
-	pg_uuid_t version;
+	Call call;
+	ChashRingRow ring;
+	pg_uuid_t *version = palloc(sizeof(pg_uuid_t));
 
-	chash_get_rows(trigger, &old_row, &new_row);
-	chash_cache_hold();
-	if (new_row.tuple == NULL)
-		return PointerGetDatum(old_row.tuple);
-	if (old_row.tuple == NULL)
+	get_call(fcinfo, &call, RINGS_EPOCH, rings_maintained, lengthof(rings_maintained));
+	if (call.new_row.tuple == NULL)
 	{
-		bool image = !new_row.nulls[RINGS_EPOCH - 1];
-
-		check_ring(&new_row);
-		name = chash_text_column(&new_row, RINGS_RING);
-		if (!chash_is_replica() && (!image || chash_is_changing(name)))
-			chash_ring_check_new(catalog, name);
-		chash_check_epoch(chash_text_column(&new_row, RINGS_RING),
-						  chash_bigint_column(&new_row, RINGS_EPOCH));
+		if (call.kind == CHANGE && chash_change_fetch_now(call.catalog, call.ring, &ring))
+			chash_change_check_home(call.catalog, &ring);
+		return proceed(&call);
 	}
-	else
-		update_ring(&old_row, &new_row);
-
-	/* Whatever happens to a ring, nobody may take it for what it was before. */
-	if (!pg_strong_random(&version, sizeof(version)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
-	chash_set_column(&new_row, RINGS_VERSION, UUIDPGetDatum(&version));
-	return chash_result_row(&new_row);
+	chash_change_new_version(version);
+	if (call.old_row.tuple == NULL || call.kind == REPLICATED)
+		chash_set_column(&call.new_row, RINGS_VERSION, UUIDPGetDatum(version));
+	switch (call.kind)
+	{
+		case OWN:
+			check_ring(&call.new_row);
+			break;
+		case CHANGE:
+			if (call.old_row.tuple != NULL)
+				update_ring(&call);
+			else
+			{
+				check_ring(&call.new_row);
+				create_ring(&call);
+			}
+			break;
+		case RESTORED:
+			check_ring(&call.new_row);
+			break;
+		case REPLICATED:
+			check_ring(&call.new_row);
+			chash_set_column(&call.new_row, RINGS_REPLICATED, BoolGetDatum(true));
+			chash_change_note_replicated(call.ring);
+			break;
+	}
+	if (call.old_row.tuple == NULL)
+		chash_check_epoch(call.ring, chash_bigint_column(&call.new_row, RINGS_EPOCH));
+	return proceed(&call);
 }
 
 Datum
 chash_rings_after_row(PG_FUNCTION_ARGS)
 {
-	const ChashCatalog *catalog;
-	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	ChashRow old_row;
-	ChashRow new_row;
+	Call call;
 
-	chash_get_rows(trigger, &old_row, &new_row);
-	if (new_row.tuple == NULL)
+	get_call(fcinfo, &call, RINGS_EPOCH, rings_maintained, lengthof(rings_maintained));
+	if (call.new_row.tuple == NULL)
 	{
-		char *name = chash_text_column(&old_row, RINGS_RING);
-
-		chash_notify(name, 0);
-		if (!chash_is_replica())
-		{
-			if (SPI_connect() != SPI_OK_CONNECT)
-				elog(ERROR, "SPI_connect failed");
-			chash_ring_remove_rows(catalog, name);
-			SPI_finish();
-		}
+		chash_notify(call.ring, 0);
+		if (call.kind != REPLICATED)
+			chash_change_dropped(call.catalog, call.ring);
+		return PointerGetDatum(NULL);
 	}
-	else if (old_row.tuple == NULL || !chash_same_column(&old_row, &new_row, RINGS_EPOCH))
-		chash_notify(chash_text_column(&new_row, RINGS_RING),
-					 chash_bigint_column(&new_row, RINGS_EPOCH));
+	if (call.old_row.tuple == NULL && call.kind != OWN && call.kind != REPLICATED)
+		chash_change_created(call.catalog, call.ring);
+	if (call.old_row.tuple == NULL || !chash_same_column(&call.old_row, &call.new_row, RINGS_EPOCH))
+		chash_notify(call.ring, chash_bigint_column(&call.new_row, RINGS_EPOCH));
 	return PointerGetDatum(NULL);
 }
 
@@ -227,6 +326,8 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
  * chash_nodes
  * ----------------------------------------------------------------
  */
+
+static const int nodes_maintained[] = {NODES_HELD_PARTITIONS, NODES_EPOCH};
 
 /*
  * Checks what a row of chash_nodes and one of chash_node_history have in common;
@@ -286,239 +387,128 @@ check_node(ChashRow *row, const ChashRingRow *ring)
 	(void) chash_state_is_down(chash_text_column(row, NODES_STATE), name);
 }
 
-/*
- * Locks the ring of a row and reads it; false if there is no such ring.  Rows
- * that are restored may come before their ring, and by several sessions, which
- * must not wait for each other's rings crosswise.
- */
-static bool
-lock_ring(const ChashCatalog *catalog, const char *name, bool restored, ChashRingRow *ring)
-{
-	if (!chash_is_changing(name) && restored &&
-		(!chash_is_replica() || !chash_ring_fetch_now(catalog, name, ring)))
-		chash_ring_await(catalog);
-	if (chash_ring_touch(catalog, name))
-		return chash_ring_fetch_now(catalog, name, ring);
-	if (!chash_is_changing(name) && restored)
-		chash_ring_check_absent(catalog, name);
-	return false;
-}
-
-/* Handles a node to be inserted. */
+/* Handles a node that a user inserts, updates or deletes. */
 static void
-insert_node(ChashRow *row, const ChashRingRow *ring)
-{
-	bool image = !row->nulls[NODES_EPOCH - 1];
-	bool partitions_given = !row->nulls[NODES_HELD_PARTITIONS - 1];
-
-	check_node(row, ring);
-	if (ring == NULL)
-		return;
-	if (!image)
-	{
-		if (partitions_given)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("column \"held_partitions\" cannot be set"),
-					 errhint("It is maintained by chash.")));
-		chash_set_column(row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
-	}
-	else if (!chash_is_replica())
-	{
-		chash_check_epoch_began(ring->ring, chash_bigint_column(row, NODES_EPOCH));
-		if (chash_bigint_column(row, NODES_EPOCH) > ring->epoch)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("epoch %lld of node \"%s\" is past that of its ring, %lld",
-							(long long) chash_bigint_column(row, NODES_EPOCH),
-							chash_text_column(row, NODES_NODE), (long long) ring->epoch),
-					 errhint("Leave column epoch out.")));
-	}
-}
-
-/* Handles a node to be updated. */
-static void
-update_node(const ChashRow *old_row, ChashRow *new_row, const ChashRingRow *ring)
+change_node(Call *call)
 {
 	static const int fixed[] = {NODES_RING, NODES_NODE};
-	static const int maintained[] = {NODES_HELD_PARTITIONS, NODES_EPOCH};
-	static const int given[] = {NODES_WEIGHT,		   NODES_ZONE, NODES_STATE, NODES_TOKENS,
-								NODES_HELD_PARTITIONS, NODES_INFO};
-	bool image = chash_is_replica() &&
-				 !chash_same_columns(old_row, new_row, maintained, lengthof(maintained));
+	static const int given[] = {NODES_WEIGHT, NODES_ZONE, NODES_STATE, NODES_TOKENS, NODES_INFO};
+	ChashRow *row = &call->new_row;
+	const ChashDefinition *before;
 
-	check_node(new_row, ring);
-	if (image || ring == NULL)
-		return;
-	chash_check_unchanged(old_row, new_row, fixed, lengthof(fixed),
-						  "A node is known by its name: remove the node, and add the other.");
-	if (!chash_is_changing(ring->ring))
-		chash_check_unchanged(old_row, new_row, maintained, lengthof(maintained),
+	if (row->tuple != NULL && call->old_row.tuple != NULL)
+	{
+		chash_check_unchanged(&call->old_row, row, fixed, lengthof(fixed),
+							  "A node is known by its name: remove the node, and add the other.");
+		chash_check_unchanged(&call->old_row, row, nodes_maintained, lengthof(nodes_maintained),
 							  "It is maintained by chash.");
-	if (!chash_same_columns(old_row, new_row, given, lengthof(given)))
-		chash_set_column(new_row, NODES_EPOCH, Int64GetDatum(ring->epoch + 1));
+	}
+	before = chash_change_touch(call->catalog, call->ring, CHASH_TOUCH_CHANGED);
+	if (before == NULL && row->tuple == NULL)
+	{
+		/* It was restored, and its ring never came. */
+		chash_change_await(call->catalog);
+		chash_change_check_absent(call->catalog, call->ring);
+		return;
+	}
+	if (before == NULL)
+		chash_report_unknown_ring(call->ring);
+	if (row->tuple == NULL)
+		return;
+	if (call->old_row.tuple == NULL && !row->nulls[NODES_HELD_PARTITIONS - 1])
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column \"held_partitions\" cannot be set"),
+				 errhint("It is maintained by chash.")));
+	check_node(row, &before->ring);
+	if (call->old_row.tuple == NULL ||
+		!chash_same_columns(&call->old_row, row, given, lengthof(given)))
+		chash_set_column(row, NODES_EPOCH, Int64GetDatum(before->ring.epoch + 1));
+}
+
+/*
+ * The ring of a row that is restored; NULL if it is not there yet.  Rows may come
+ * before their ring, and by several sessions, which must not wait for each other's
+ * rings crosswise.
+ */
+static const ChashRingRow *
+restored_ring(Call *call)
+{
+	const ChashDefinition *before;
+
+	if (!chash_is_replica())
+		chash_change_await(call->catalog);
+	before = chash_change_touch(call->catalog, call->ring, CHASH_TOUCH_RESTORED);
+	if (before != NULL)
+		return &before->ring;
+	if (chash_is_replica())
+		chash_change_await(call->catalog);
+	chash_change_check_absent(call->catalog, call->ring);
+	return NULL;
+}
+
+static void
+restore_node(Call *call)
+{
+	ChashRow *row = &call->new_row;
+	const ChashRingRow *ring = restored_ring(call);
+
+	check_node(row, ring);
+	if (ring == NULL || chash_is_replica())
+		return;
+	chash_check_epoch_began(ring->ring, chash_bigint_column(row, NODES_EPOCH));
+	if (chash_bigint_column(row, NODES_EPOCH) > ring->epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch %lld of node \"%s\" is past that of its ring, %lld",
+						(long long) chash_bigint_column(row, NODES_EPOCH),
+						chash_text_column(row, NODES_NODE), (long long) ring->epoch),
+				 errhint("Leave column epoch out.")));
+}
+
+/* The ring of a row that is replicated, into `ring`; NULL if it is not there yet. */
+static const ChashRingRow *
+replicated_ring(Call *call, bool nodes, ChashRingRow *ring)
+{
+	if (!chash_change_touch_replicated(call->catalog, call->ring, nodes))
+	{
+		chash_change_await(call->catalog);
+		chash_change_check_absent(call->catalog, call->ring);
+		return NULL;
+	}
+	(void) chash_change_fetch_now(call->catalog, call->ring, ring);
+	return ring;
 }
 
 Datum
 chash_nodes_before_row(PG_FUNCTION_ARGS)
 {
-	const ChashCatalog *catalog;
-	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	ChashRow old_row;
-	ChashRow new_row;
-	char *name;
-	ChashRingRow ring;
-	bool restored;
-	bool exists;
-	MemoryContext caller = CurrentMemoryContext;
-	Datum result;
+	Call call;
+	ChashRingRow buffer;
+	const ChashRingRow *ring;
 
-	chash_get_rows(trigger, &old_row, &new_row);
-	if (new_row.tuple != NULL)
-		chash_require(&new_row, NODES_RING);
-	name = chash_text_column(old_row.tuple != NULL ? &old_row : &new_row, NODES_RING);
-
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	restored = old_row.tuple == NULL && !new_row.nulls[NODES_EPOCH - 1];
-	if (new_row.tuple == NULL && !chash_is_replica() && !chash_is_changing(name) &&
-		!chash_ring_fetch_now(catalog, name, &ring))
-		restored = true; /* what is deleted was never followed by its ring */
-	exists = lock_ring(catalog, name, restored, &ring);
-	if (new_row.tuple == NULL)
+	get_call(fcinfo, &call, NODES_EPOCH, nodes_maintained, lengthof(nodes_maintained));
+	switch (call.kind)
 	{
-		/* A node to be deleted, perhaps since its ring has been. */
-		SPI_finish();
-		chash_cache_hold();
-		return PointerGetDatum(trigger->tg_trigtuple);
+		case OWN:
+			break;
+		case CHANGE:
+			change_node(&call);
+			break;
+		case RESTORED:
+			restore_node(&call);
+			break;
+		case REPLICATED:
+			ring = replicated_ring(&call, true, &buffer);
+			if (call.new_row.tuple != NULL)
+				check_node(&call.new_row, ring);
+			break;
 	}
-	if (!exists && !restored && !chash_is_replica())
-		chash_report_unknown_ring(name);
-	if (old_row.tuple == NULL)
-		insert_node(&new_row, exists ? &ring : NULL);
-	else
-		update_node(&old_row, &new_row, exists ? &ring : NULL);
-	MemoryContextSwitchTo(caller);
-	result = chash_result_row(&new_row);
-	SPI_finish();
-	chash_cache_hold();
-	return result;
-}
-
-Datum
-chash_nodes_after_row(PG_FUNCTION_ARGS)
-{
-	const ChashCatalog *catalog;
-	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	ChashRow old_row;
-	ChashRow new_row;
-	static const int columns[] = {NODES_RING, NODES_NODE,	NODES_EPOCH,		  NODES_WEIGHT,
-								  NODES_ZONE, NODES_TOKENS, NODES_HELD_PARTITIONS};
-	ChashParameter parameters[lengthof(columns)];
-
-	/* A replica gets its history by replication. */
-	if (chash_is_replica())
-		return PointerGetDatum(NULL);
-	chash_get_rows(trigger, &old_row, &new_row);
-	if (new_row.tuple != NULL && chash_same_column(&old_row, &new_row, NODES_EPOCH))
-		return PointerGetDatum(NULL);
-
-	/*
-	 * Not what the node was like for a part of this change only; and nothing
-	 * at all if its ring has been dropped.
-	 */
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	for (int i = 0; i < (int) lengthof(columns); i++)
-	{
-		parameters[i].type = TupleDescAttr(old_row.descriptor, columns[i] - 1)->atttypid;
-		parameters[i].value = old_row.values[columns[i] - 1];
-		parameters[i].isnull = old_row.nulls[columns[i] - 1];
-	}
-	chash_execute_own(catalog, chash_text_column(&old_row, NODES_RING),
-					  "INSERT INTO @chash_node_history (ring, node, from_epoch, to_epoch, weight,"
-					  " zone, tokens, held_partitions)"
-					  " SELECT ring, $2, $3, epoch + 1, $4, $5, $6, $7 FROM @chash_rings"
-					  " WHERE ring = $1 AND $3 <= epoch",
-					  parameters, 7);
-	SPI_finish();
-	return PointerGetDatum(NULL);
-}
-
-/*
- * Images have been inserted.  If they complete a ring that is being restored,
- * or take it further that way, all is well.  But if the ring was complete
- * before, they are a change in disguise, which would go without an epoch.
- */
-static void
-check_images(const ChashCatalog *catalog, const char *ring)
-{
-	ChashDefinition definition;
-	ChashChange *removals;
-	ChashParameter parameter = chash_text_parameter(ring);
-	uint64 count;
-
-	if (!chash_ring_load_now(catalog, ring, &definition) ||
-		strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) == 0)
-		return;
-	count = chash_execute(catalog, "SELECT node FROM new_rows WHERE ring = $1", &parameter, 1);
-	removals = palloc0_array(ChashChange, Max(count, 1));
-	for (uint64 i = 0; i < count; i++)
-	{
-		removals[i].kind = CHASH_REMOVE;
-		removals[i].node = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
-	}
-	chash_definition_change(&definition, removals, (uint32) count);
-	if (strcmp(chash_definition_fingerprint(&definition), definition.ring.fingerprint) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("nodes cannot be inserted into ring \"%s\" with an epoch of their own",
-						ring),
-				 errhint("Leave columns epoch and held_partitions out.")));
-}
-
-Datum
-chash_nodes_after_statement(PG_FUNCTION_ARGS)
-{
-	const ChashCatalog *catalog;
-	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	bool inserted = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
-	bool deleted = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
-	SPITupleTable *rings;
-	uint64 count;
-
-	/* Initial synchronization copies images, which are complete by themselves. */
-	chash_statement_ended();
-	if (IsLogicalWorker())
-		return PointerGetDatum(NULL);
-
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_register_trigger_data(trigger) < 0)
-		elog(ERROR, "SPI_connect failed");
-	count = chash_execute(catalog,
-						  deleted ? "SELECT DISTINCT ring, true FROM old_rows ORDER BY ring"
-								  : "SELECT n.ring, bool_or(n.epoch > r.epoch)"
-									" FROM new_rows n JOIN @chash_rings r ON r.ring = n.ring"
-									" GROUP BY n.ring ORDER BY n.ring",
-						  NULL, 0);
-	rings = SPI_tuptable;
-	for (uint64 i = 0; i < count; i++)
-	{
-		char *ring = SPI_getvalue(rings->vals[i], rings->tupdesc, 1);
-		bool isnull;
-
-		if (chash_is_changing(ring))
-			continue;
-		if (DatumGetBool(SPI_getbinval(rings->vals[i], rings->tupdesc, 2, &isnull)))
-			chash_ring_settle(catalog, ring);
-		else if (inserted && !chash_is_replica())
-			check_images(catalog, ring);
-	}
-	SPI_finish();
-	return PointerGetDatum(NULL);
+	return proceed(&call);
 }
 
 /* ----------------------------------------------------------------
- * chash_node_history, and all tables
+ * chash_node_history
  * ----------------------------------------------------------------
  */
 
@@ -542,48 +532,66 @@ check_history(ChashRow *row, const ChashRingRow *ring)
 					 HISTORY_HELD_PARTITIONS, ring);
 }
 
+/* Refuses to change what is recorded; what was restored without its ring may go. */
+static void
+refuse_history(Call *call)
+{
+	ChashRingRow ring;
+
+	if (!chash_change_fetch_now(call->catalog, call->ring, &ring))
+	{
+		chash_change_await(call->catalog);
+		chash_change_check_absent(call->catalog, call->ring);
+		if (call->new_row.tuple == NULL)
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("recorded history of ring \"%s\" cannot be changed", call->ring),
+			 errhint("Use chash_prune_history to shorten it.")));
+}
+
 Datum
 chash_history_before_row(PG_FUNCTION_ARGS)
 {
+	static const int maintained[] = {HISTORY_FROM_EPOCH, HISTORY_TO_EPOCH};
+	Call call;
+	ChashRingRow buffer;
+	const ChashRingRow *ring;
+
+	get_call(fcinfo, &call, 0, maintained, lengthof(maintained));
+	switch (call.kind)
+	{
+		case OWN:
+			break;
+		case CHANGE:
+			refuse_history(&call);
+			break;
+		case RESTORED:
+			check_history(&call.new_row, restored_ring(&call));
+			break;
+		case REPLICATED:
+			ring = replicated_ring(&call, false, &buffer);
+			if (call.new_row.tuple != NULL)
+				check_history(&call.new_row, ring);
+			break;
+	}
+	return proceed(&call);
+}
+
+/* ----------------------------------------------------------------
+ * Statements on all three tables
+ * ----------------------------------------------------------------
+ */
+
+Datum
+chash_before_statement(PG_FUNCTION_ARGS)
+{
 	const ChashCatalog *catalog;
-	TriggerData *trigger = get_trigger(fcinfo, &catalog);
-	ChashRow old_row;
-	ChashRow new_row;
-	char *name;
-	ChashRingRow ring;
-	bool exists;
-	MemoryContext caller = CurrentMemoryContext;
-	Datum result = PointerGetDatum(trigger->tg_trigtuple);
 
-	chash_get_rows(trigger, &old_row, &new_row);
-	if (new_row.tuple != NULL)
-		chash_require(&new_row, HISTORY_RING);
-	name = chash_text_column(old_row.tuple != NULL ? &old_row : &new_row, HISTORY_RING);
-	if (chash_is_changing(name))
-	{
-		chash_cache_hold();
-		return result;
-	}
-
-	/* Rows of a dump and replicated ones make older epochs what they were. */
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	exists = lock_ring(catalog, name,
-					   old_row.tuple == NULL || !chash_ring_fetch_now(catalog, name, &ring), &ring);
-	if (old_row.tuple != NULL && (exists || new_row.tuple != NULL) && !chash_is_replica())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("recorded history of ring \"%s\" cannot be changed", name),
-				 errhint("Use chash_prune_history to shorten it.")));
-	if (new_row.tuple != NULL)
-	{
-		check_history(&new_row, exists ? &ring : NULL);
-		MemoryContextSwitchTo(caller);
-		result = chash_result_row(&new_row);
-	}
-	SPI_finish();
-	chash_cache_hold();
-	return result;
+	(void) get_trigger(fcinfo, &catalog);
+	chash_change_open();
+	return PointerGetDatum(NULL);
 }
 
 Datum
@@ -592,7 +600,7 @@ chash_after_statement(PG_FUNCTION_ARGS)
 	const ChashCatalog *catalog;
 
 	(void) get_trigger(fcinfo, &catalog);
-	chash_statement_ended();
+	chash_change_close(catalog);
 	return PointerGetDatum(NULL);
 }
 
@@ -603,13 +611,23 @@ chash_before_truncate(PG_FUNCTION_ARGS)
 	TriggerData *trigger = get_trigger(fcinfo, &catalog);
 	Oid table = RelationGetRelid(trigger->tg_relation);
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	chash_change_check_truncate(catalog);
 	chash_execute(catalog,
 				  table == catalog->rings	? "DELETE FROM @chash_rings"
 				  : table == catalog->nodes ? "DELETE FROM @chash_nodes"
 											: "DELETE FROM @chash_node_history",
 				  NULL, 0);
-	SPI_finish();
 	return PointerGetDatum(NULL);
+}
+
+Datum
+chash_nodes_after_row(PG_FUNCTION_ARGS)
+{
+	chash_report_older_script();
+}
+
+Datum
+chash_nodes_after_statement(PG_FUNCTION_ARGS)
+{
+	chash_report_older_script();
 }

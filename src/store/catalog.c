@@ -50,6 +50,18 @@ chash_catalog_init(void)
 	CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
 }
 
+const ChashCatalog *
+chash_catalog_known(void)
+{
+	return &known_catalog;
+}
+
+bool
+chash_catalog_is_guarded(void)
+{
+	return known_at == invalidations && known_catalog.guarded;
+}
+
 uint64
 chash_catalog_invalidations(void)
 {
@@ -58,7 +70,7 @@ chash_catalog_invalidations(void)
 
 /* Finds a table, and adds what its file and its triggers are at present to the era. */
 static Oid
-find_table(ChashCatalog *catalog, Relation triggers, const char *name, Oid schema)
+find_table(ChashCatalog *catalog, int number, Relation triggers, const char *name, Oid schema)
 {
 	HeapTuple tuple = SearchSysCache2(RELNAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema));
 	Oid table;
@@ -79,6 +91,7 @@ find_table(ChashCatalog *catalog, Relation triggers, const char *name, Oid schem
 	part.object = table;
 	part.version = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
 	part.state = 0;
+	catalog->written[number] = HeapTupleHeaderGetXmin(tuple->t_data);
 	ReleaseSysCache(tuple);
 	catalog->era = hash_bytes_extended((const unsigned char *) &part, sizeof(part), catalog->era);
 
@@ -97,8 +110,8 @@ find_table(ChashCatalog *catalog, Relation triggers, const char *name, Oid schem
 		catalog->era =
 			hash_bytes_extended((const unsigned char *) &part, sizeof(part), catalog->era);
 		catalog->guarded &= trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
-		if (catalog->trigger_count < CHASH_TRIGGERS)
-			catalog->trigger_xids[catalog->trigger_count++] = HeapTupleHeaderGetXmin(tuple->t_data);
+		if (catalog->object_count < CHASH_OBJECTS)
+			catalog->written[catalog->object_count++] = HeapTupleHeaderGetXmin(tuple->t_data);
 		else
 			catalog->guarded = false;
 	}
@@ -116,12 +129,13 @@ find_catalog(Oid function, ChashCatalog *catalog)
 		elog(ERROR, "cache lookup failed for function %u", function);
 	memset(catalog, 0, sizeof(*catalog));
 	catalog->guarded = true;
+	catalog->object_count = CHASH_TABLES;
 	triggers = table_open(TriggerRelationId, AccessShareLock);
-	catalog->rings = find_table(catalog, triggers, "chash_rings", schema);
-	catalog->nodes = find_table(catalog, triggers, "chash_nodes", schema);
-	catalog->history = find_table(catalog, triggers, "chash_node_history", schema);
+	catalog->rings = find_table(catalog, 0, triggers, "chash_rings", schema);
+	catalog->nodes = find_table(catalog, 1, triggers, "chash_nodes", schema);
+	catalog->history = find_table(catalog, 2, triggers, "chash_node_history", schema);
 	table_close(triggers, AccessShareLock);
-	catalog->guarded &= catalog->trigger_count == CHASH_TRIGGERS;
+	catalog->guarded &= catalog->object_count == CHASH_OBJECTS;
 }
 
 const ChashCatalog *
@@ -141,6 +155,14 @@ chash_catalog(Oid function)
 	return &known_catalog;
 }
 
+/* Is what a transaction has written in a catalog newer than a snapshot? */
+static bool
+is_newer(TransactionId xid, Snapshot snapshot)
+{
+	return TransactionIdIsNormal(xid) && !TransactionIdIsCurrentTransactionId(xid) &&
+		   XidInMVCCSnapshot(xid, snapshot);
+}
+
 bool
 chash_catalog_reliable(const ChashCatalog *catalog, Snapshot snapshot)
 {
@@ -148,19 +170,47 @@ chash_catalog_reliable(const ChashCatalog *catalog, Snapshot snapshot)
 		return false;
 
 	/*
-	 * Whoever enables triggers waits for those who write the tables.  So who
-	 * sees the triggers as they are now sees what was written without them.
+	 * Whoever enables triggers, or gives a table a new file, waits for those who
+	 * write the tables.  So who sees the catalogs as they are now sees what was
+	 * written before.
 	 */
-	for (int i = 0; i < catalog->trigger_count; i++)
+	for (int i = 0; i < catalog->object_count; i++)
 	{
-		TransactionId xid = catalog->trigger_xids[i];
+		TransactionId xid = catalog->written[i];
 
-		if (!TransactionIdIsNormal(xid) || (i > 0 && xid == catalog->trigger_xids[i - 1]))
+		if (i > 0 && xid == catalog->written[i - 1])
 			continue;
-		if (XidInMVCCSnapshot(xid, snapshot) || TransactionIdIsCurrentTransactionId(xid))
+		if (is_newer(xid, snapshot) || TransactionIdIsCurrentTransactionId(xid))
 			return false;
 	}
 	return true;
+}
+
+void
+chash_catalog_check_snapshot(const ChashCatalog *catalog)
+{
+	if (!IsolationUsesXactSnapshot())
+		return;
+	for (int i = 0; i < CHASH_TABLES; i++)
+	{
+		if (is_newer(catalog->written[i], GetTransactionSnapshot()))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("tables of chash have been altered or truncated since the transaction began"),
+					 errhint("Repeat the transaction.")));
+	}
+}
+
+const char *
+chash_catalog_schema(const ChashCatalog *catalog)
+{
+	char *name = get_namespace_name(get_rel_namespace(catalog->rings));
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the tables of the extension \"chash\" have been dropped")));
+	return quote_identifier(name);
 }
 
 void
@@ -172,11 +222,11 @@ chash_report_unknown_ring(const char *ring)
 			 errhint("Create it with chash_create_ring; table chash_rings lists those that exist.")));
 }
 
-void
+bool
 chash_catalog_check_columns(const ChashCatalog *catalog, Relation table)
 {
-	static const Oid rings[] = {TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, BOOLOID,
-								INT4OID, INT8OID, TEXTOID, INT8OID, UUIDOID};
+	static const Oid rings[] = {TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, BOOLOID, INT4OID,
+								INT8OID, TEXTOID, INT8OID, UUIDOID, UUIDOID, BOOLOID};
 	static const Oid nodes[] = {TEXTOID,	  TEXTOID,		NUMERICOID, TEXTOID, TEXTOID,
 								INT8ARRAYOID, INT4ARRAYOID, JSONBOID,	INT8OID};
 	static const Oid history[] = {TEXTOID,	  TEXTOID, INT8OID,		 INT8OID,
@@ -187,11 +237,14 @@ chash_catalog_check_columns(const ChashCatalog *catalog, Relation table)
 	int columns = oid == catalog->rings	  ? (int) lengthof(rings)
 				  : oid == catalog->nodes ? (int) lengthof(nodes)
 										  : (int) lengthof(history);
-	bool right = descriptor->natts == columns;
+	bool older = oid == catalog->rings && descriptor->natts == RINGS_OLDER_COLUMNS;
+	bool right;
 
 	StaticAssertStmt(lengthof(rings) == RINGS_COLUMNS && lengthof(nodes) == NODES_COLUMNS &&
 						 lengthof(history) == HISTORY_COLUMNS,
 					 "columns and their types differ in number");
+	columns = older ? RINGS_OLDER_COLUMNS : columns;
+	right = descriptor->natts == columns;
 	for (int i = 0; i < columns && right; i++)
 		right = !TupleDescAttr(descriptor, i)->attisdropped &&
 				TupleDescAttr(descriptor, i)->atttypid == types[i];
@@ -201,6 +254,16 @@ chash_catalog_check_columns(const ChashCatalog *catalog, Relation table)
 				 errmsg("table \"%s\" does not have the columns that chash gave it",
 						RelationGetRelationName(table)),
 				 errhint("Do not alter tables of the extension; keep what you want to add in a table of your own.")));
+	return !older;
+}
+
+void
+chash_report_older_script(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the tables of chash are those of an older version"),
+			 errhint("Run ALTER EXTENSION chash UPDATE.")));
 }
 
 static Oid
@@ -216,13 +279,15 @@ function_owner(Oid function)
 	return owner;
 }
 
-static void
+/* Checks the triggers of a table; tells whether there are others than chash's. */
+static bool
 check_triggers(Relation table)
 {
 	TriggerDesc *triggers;
+	bool others = false;
 
 	if (table->trigdesc == NULL)
-		return;
+		return false;
 
 	/* A copy, since the lookups below can make PostgreSQL build another one. */
 	triggers = CopyTriggerDesc(table->trigdesc);
@@ -230,7 +295,7 @@ check_triggers(Relation table)
 	{
 		Oid owner = function_owner(triggers->triggers[i].tgfoid);
 
-		/* Nobody knows whose a WHEN clause is. */
+		/* A WHEN expression has no recorded owner. */
 		if (triggers->triggers[i].tgqual != NULL ||
 			(owner != table->rd_rel->relowner && !superuser_arg(owner)))
 			ereport(ERROR,
@@ -239,23 +304,42 @@ check_triggers(Relation table)
 							triggers->triggers[i].tgname, RelationGetRelationName(table)),
 					 errdetail("It would run with the rights of the extension's owner."),
 					 errhint("Drop it, and grant nobody TRIGGER on tables of the extension.")));
+		others |= strncmp(triggers->triggers[i].tgname, "chash_", 6) != 0;
 	}
 	FreeTriggerDesc(triggers);
+	return others;
 }
 
-void
-chash_catalog_check_triggers(const ChashCatalog *catalog)
+bool
+chash_catalog_prepare_write(const ChashCatalog *catalog)
 {
-	const Oid tables[] = {catalog->rings, catalog->nodes, catalog->history};
+	const Oid tables[CHASH_TABLES] = {catalog->rings, catalog->nodes, catalog->history};
+	bool others = false;
 
-	for (int i = 0; i < (int) lengthof(tables); i++)
+	for (int i = 0; i < CHASH_TABLES; i++)
 	{
 		/* As a writer does, which CREATE TRIGGER has to wait for. */
-		Relation table = table_open(tables[i], RowExclusiveLock);
+		Relation table = try_table_open(tables[i], RowExclusiveLock);
 
-		check_triggers(table);
+		if (table == NULL)
+			(void) chash_catalog_schema(catalog);
+		if (!chash_catalog_check_columns(catalog, table))
+			chash_report_older_script();
+		others |= check_triggers(table);
 		table_close(table, NoLock);
 	}
+	return others;
+}
+
+/* Opens a table for reading; it can have been dropped since it was found. */
+static Relation
+open_table(const ChashCatalog *catalog, Oid oid)
+{
+	Relation table = try_table_open(oid, AccessShareLock);
+
+	if (table == NULL)
+		(void) chash_catalog_schema(catalog);
+	return table;
 }
 
 /* Starts a scan by the first column of the table's primary key, a text. */
@@ -272,7 +356,7 @@ begin_scan(Relation table, const char *ring, Snapshot snapshot)
 bool
 chash_catalog_has_ring(const ChashCatalog *catalog, const char *ring, Snapshot snapshot)
 {
-	Relation table = table_open(catalog->rings, AccessShareLock);
+	Relation table = open_table(catalog, catalog->rings);
 	SysScanDesc scan = begin_scan(table, ring, snapshot);
 	bool found = HeapTupleIsValid(systable_getnext(scan));
 
@@ -285,11 +369,11 @@ bool
 chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
 						 ChashRingRow *row)
 {
-	Relation table = table_open(catalog->rings, AccessShareLock);
+	Relation table = open_table(catalog, catalog->rings);
 	SysScanDesc scan;
 	HeapTuple tuple;
+	bool older = !chash_catalog_check_columns(catalog, table);
 
-	chash_catalog_check_columns(catalog, table);
 	scan = begin_scan(table, ring, snapshot);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
@@ -324,6 +408,10 @@ chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot
 		row->history_from = DatumGetInt64(values[RINGS_HISTORY_FROM - 1]);
 		row->fingerprint = TextDatumGetCString(values[RINGS_FINGERPRINT - 1]);
 		row->version = *DatumGetUUIDP(values[RINGS_VERSION - 1]);
+		row->has_digest = !older && !nulls[RINGS_DIGEST - 1];
+		if (row->has_digest)
+			row->digest = *DatumGetUUIDP(values[RINGS_DIGEST - 1]);
+		row->replicated = !older && DatumGetBool(values[RINGS_REPLICATED - 1]);
 		row->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	}
 	systable_endscan(scan);
@@ -335,7 +423,7 @@ void
 chash_catalog_scan(const ChashCatalog *catalog, Oid table_oid, const char *ring, Snapshot snapshot,
 				   ChashRowCallback callback, void *argument)
 {
-	Relation table = table_open(table_oid, AccessShareLock);
+	Relation table = open_table(catalog, table_oid);
 	SysScanDesc scan;
 	HeapTuple tuple;
 

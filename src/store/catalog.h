@@ -30,7 +30,10 @@ enum
 	RINGS_FINGERPRINT,
 	RINGS_HISTORY_FROM,
 	RINGS_VERSION,
-	RINGS_COLUMNS = RINGS_VERSION
+	RINGS_DIGEST,
+	RINGS_REPLICATED,
+	RINGS_COLUMNS = RINGS_REPLICATED,
+	RINGS_OLDER_COLUMNS = RINGS_VERSION /* before 0.3.0 */
 };
 
 enum
@@ -70,12 +73,16 @@ StaticAssertDecl(CHASH_MAX_COLUMNS >= (int) NODES_COLUMNS &&
 /* As many triggers has the extension's script made. */
 #define CHASH_TRIGGERS 13
 
+/* The tables, and the triggers that make what happens to them known. */
+#define CHASH_TABLES 3
+#define CHASH_OBJECTS (CHASH_TABLES + CHASH_TRIGGERS)
+
 /*
- * The extension's tables in this database, and whether the stamps in chash_rings
- * tell of every change of them.  Two things change rows without a new stamp:
- * TRUNCATE, which snapshots that are older see as well, and whoever disables the
- * triggers.  So what is built from the tables is good for one era: another one
- * begins when a table gets a new file or a trigger is altered.
+ * The extension's tables in this database, and whether the rows of chash_rings
+ * tell of every change of them.  Two things change rows silently: TRUNCATE and
+ * rewriting ALTERs, which snapshots that are older see as well, and whoever
+ * disables the triggers.  So what is built from the tables is good for one era:
+ * another one begins when a table gets a new file or a trigger is altered.
  */
 typedef struct ChashCatalog
 {
@@ -84,8 +91,8 @@ typedef struct ChashCatalog
 	Oid history;
 	uint64 era;
 	bool guarded; /* all triggers are there, and fire always */
-	int trigger_count;
-	TransactionId trigger_xids[CHASH_TRIGGERS]; /* that wrote their rows */
+	int object_count;
+	TransactionId written[CHASH_OBJECTS]; /* who wrote the catalog rows, tables first */
 } ChashCatalog;
 
 /* A row of chash_rings.  Strings are in the database's encoding. */
@@ -101,8 +108,11 @@ typedef struct ChashRingRow
 	int64 epoch;
 	int64 history_from;
 	char *fingerprint;
-	pg_uuid_t version;
-	bool own; /* written by this transaction */
+	pg_uuid_t version; /* never the same for two histories of the ring */
+	bool has_digest;   /* not while a change is being made */
+	pg_uuid_t digest;  /* see chash_definition_digest */
+	bool replicated;   /* came by logical replication */
+	bool own;		   /* written by this transaction */
 } ChashRingRow;
 
 /* Called with each row of a scan, its columns deformed. */
@@ -118,23 +128,37 @@ extern void chash_catalog_init(void);
 extern const ChashCatalog *chash_catalog(Oid function);
 
 /*
- * Checks that nobody but the owners of the tables, and superusers, has put
- * triggers on them: what chash writes would run those as its owner.  Locks the
- * tables as their writers do.
+ * Locks the tables as their writers do, and checks that they can be written: they
+ * are still there and of this version, and nobody but their owners, and superusers,
+ * has put triggers on them, which would run with the rights of chash's owner.
+ * Tells whether there are such triggers of the owners.
  */
-extern void chash_catalog_check_triggers(const ChashCatalog *catalog);
+extern bool chash_catalog_prepare_write(const ChashCatalog *catalog);
+
+/* Raises a serialization failure if the tables are newer than the transaction's snapshot. */
+extern void chash_catalog_check_snapshot(const ChashCatalog *catalog);
 
 /*
- * Does a stamp that the snapshot sees say all about the rows that it sees?  Not
- * while triggers are disabled, nor for snapshots taken before they were enabled.
+ * Does a ring's row that the snapshot sees say all about the rows that it sees?
+ * Not while triggers are disabled, nor for snapshots taken before they were enabled
+ * or before a table got a new file.
  */
 extern bool chash_catalog_reliable(const ChashCatalog *catalog, Snapshot snapshot);
 
 /*
  * Checks that a table has the columns that the extension's script gave it, no
- * more and no fewer.
+ * more and no fewer; false if that was the script of an older version.
  */
-extern void chash_catalog_check_columns(const ChashCatalog *catalog, Relation table);
+extern bool chash_catalog_check_columns(const ChashCatalog *catalog, Relation table);
+
+/* The name of the extension's schema, quoted; an error if it is not there any more. */
+extern const char *chash_catalog_schema(const ChashCatalog *catalog);
+
+/* What chash_catalog gave last. */
+extern const ChashCatalog *chash_catalog_known(void);
+
+/* Are all triggers there, as far as is known without looking? */
+extern bool chash_catalog_is_guarded(void);
 
 /*
  * Counts the invalidations that have come for the tables; whatever has been
@@ -156,6 +180,9 @@ extern bool chash_catalog_has_ring(const ChashCatalog *catalog, const char *ring
 /* Calls back with each of a ring's rows in chash_nodes or chash_node_history. */
 extern void chash_catalog_scan(const ChashCatalog *catalog, Oid table, const char *ring,
 							   Snapshot snapshot, ChashRowCallback callback, void *argument);
+
+/* The error for tables that the present version does not write. */
+pg_noreturn extern void chash_report_older_script(void);
 
 /* The error for a ring that is not there. */
 pg_noreturn extern void chash_report_unknown_ring(const char *ring);

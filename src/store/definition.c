@@ -8,6 +8,9 @@
  */
 #include "definition.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "values.h"
 
 #include "../ring/partitions.h"
@@ -157,11 +160,16 @@ chash_check_epoch(const char *ring, int64 epoch)
 				 errdetail("The largest to begin with is %lld.", (long long) CHASH_MAX_EPOCH)));
 }
 
-/* Is an epoch of a ring on record? */
-static void
-check_recorded(const ChashRingRow *ring, int64 epoch)
+void
+chash_check_recorded(const ChashRingRow *ring, int64 epoch)
 {
 	chash_check_epoch_began(ring->ring, epoch);
+	if (ring->own && !ring->has_digest)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("past epochs of ring \"%s\" cannot be read while it is being changed",
+						ring->ring),
+				 errhint("Look again when the statement has ended.")));
 	if (epoch > ring->epoch)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -188,7 +196,7 @@ chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot sn
 		return false;
 	if (as_of != CHASH_NOW)
 	{
-		check_recorded(&definition->ring, as_of);
+		chash_check_recorded(&definition->ring, as_of);
 		chash_catalog_scan(catalog, catalog->history, ring, snapshot, read_history_row, &reader);
 	}
 	chash_catalog_scan(catalog, catalog->nodes, ring, snapshot, read_nodes_row, &reader);
@@ -486,4 +494,85 @@ chash_definition_fingerprint(const ChashDefinition *definition)
 	chash_spec_fingerprint(&spec, fingerprint);
 	pfree(spec.nodes);
 	return fingerprint;
+}
+
+void
+chash_definition_digest(const ChashDefinition *definition, pg_uuid_t *digest)
+{
+	size_t name_length;
+	const char *name =
+		chash_to_utf8(definition->ring.ring, strlen(definition->ring.ring), &name_length);
+	StringInfoData text;
+	XXH128_canonical_t canonical;
+
+	initStringInfo(&text);
+	appendBinaryStringInfo(&text, name, (int) name_length);
+	appendStringInfo(&text, "\t%lld\t%d\t%s\n", (long long) definition->ring.epoch,
+					 definition->ring.replicas, chash_definition_fingerprint(definition));
+	for (uint32 i = 0; i < definition->count; i++)
+	{
+		const ChashSpecNode *node = &definition->nodes[i].spec;
+
+		if (!node->down)
+			continue;
+		appendBinaryStringInfo(&text, node->name, (int) node->name_length);
+		appendStringInfoChar(&text, '\n');
+	}
+	XXH128_canonicalFromHash(&canonical, XXH3_128bits(text.data, (size_t) text.len));
+	StaticAssertStmt(sizeof(canonical.digest) == sizeof(digest->data), "a digest has 128 bits");
+	memcpy(digest->data, canonical.digest, sizeof(digest->data));
+	pfree(text.data);
+}
+
+bool
+chash_definition_proven(const ChashDefinition *definition)
+{
+	pg_uuid_t digest;
+
+	/* Rows of a version before 0.3.0, restored or replicated, come without a digest. */
+	if (!definition->ring.has_digest)
+		return strcmp(chash_definition_fingerprint(definition), definition->ring.fingerprint) == 0;
+	chash_definition_digest(definition, &digest);
+	return memcmp(&digest, &definition->ring.digest, sizeof(digest)) == 0;
+}
+
+bool
+chash_definition_is_dealt(const ChashDefinition *definition)
+{
+	uint32 partitions = definition->ring.partitions;
+	bool *dealt;
+	bool weighted = false;
+	uint32 count = 0;
+
+	if (definition->ring.placement != CHASH_PARTITIONS)
+		return true;
+	dealt = palloc0_array(bool, Max(partitions, 1));
+	for (uint32 i = 0; i < definition->count; i++)
+	{
+		const ChashSpecNode *node = &definition->nodes[i].spec;
+
+		CHECK_FOR_INTERRUPTS();
+		weighted |= node->weight > 0;
+		for (uint32 k = 0; k < node->partition_count; k++)
+		{
+			uint32 number = node->partitions[k];
+
+			if (node->weight == 0 || number >= partitions || dealt[number])
+				return false;
+			dealt[number] = true;
+			count++;
+		}
+	}
+	pfree(dealt);
+	return count == (weighted ? partitions : 0);
+}
+
+void
+chash_definition_copy(const ChashDefinition *definition, ChashDefinition *copy)
+{
+	*copy = *definition;
+	copy->capacity = Max(definition->count, 1);
+	copy->nodes = MemoryContextAllocHuge(CurrentMemoryContext, copy->capacity * sizeof(ChashNode));
+	if (definition->count > 0)
+		memcpy(copy->nodes, definition->nodes, definition->count * sizeof(ChashNode));
 }

@@ -84,6 +84,9 @@ extern void chash_check_epoch_began(const char *ring, int64 epoch);
 #define CHASH_MAX_EPOCH (PG_INT64_MAX / 2)
 extern void chash_check_epoch(const char *ring, int64 epoch);
 
+/* Raises an error if an epoch of a ring is not on record, or cannot be read just now. */
+extern void chash_check_recorded(const ChashRingRow *ring, int64 epoch);
+
 /* Raises an error if a ring's placement needs tokens that a node lacks, or the reverse. */
 extern void chash_check_tokens_fit(const ChashRingRow *ring, const char *node, uint32 token_count);
 
@@ -120,5 +123,23 @@ extern bool chash_definition_is_sound(const ChashDefinition *definition);
 
 /* The fingerprint of a definition. */
 extern char *chash_definition_fingerprint(const ChashDefinition *definition);
+
+/*
+ * The digest of all that a built ring says: name, epoch, replicas, fingerprint and
+ * which nodes are down.  Equal digests, equal answers.
+ */
+extern void chash_definition_digest(const ChashDefinition *definition, pg_uuid_t *digest);
+
+/*
+ * Are these the nodes that the ring's row speaks of?  Rows that are of another
+ * version than the ring's row, whatever the way they got there, are not.
+ */
+extern bool chash_definition_proven(const ChashDefinition *definition);
+
+/* Does every partition have one owner, where the placement has partitions? */
+extern bool chash_definition_is_dealt(const ChashDefinition *definition);
+
+/* A copy that can be changed without changing the original. */
+extern void chash_definition_copy(const ChashDefinition *definition, ChashDefinition *copy);
 
 #endif

@@ -15,7 +15,7 @@ $server->safe_psql('postgres', q{
 	CREATE ROLE nobody LOGIN;
 	CREATE ROLE adder LOGIN;
 	CREATE ROLE writer LOGIN;
-	GRANT EXECUTE ON FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[]) TO adder;
+	GRANT EXECUTE ON FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint) TO adder;
 	GRANT SELECT, INSERT, UPDATE, DELETE ON chash_nodes TO writer;
 	SELECT chash_create_ring();
 	SELECT chash_apply('{"a": {"info": {"dsn": "password=secret"}}, "b": {"zone": "z"}}');
@@ -96,8 +96,8 @@ foreach my $call (
 }
 
 # Trigger functions are not for other tables, where they would run as their owner.
-foreach my $function (qw(chash_rings_before_row chash_rings_after_row chash_nodes_before_row chash_nodes_after_row
-	chash_nodes_after_statement chash_history_before_row chash_before_truncate))
+foreach my $function (qw(chash_rings_before_row chash_rings_after_row chash_nodes_before_row
+	chash_history_before_row chash_before_statement chash_after_statement chash_before_truncate))
 {
 	may_not($nobody,
 		"CREATE TEMPORARY TABLE IF NOT EXISTS mine (); CREATE TRIGGER t BEFORE TRUNCATE ON mine EXECUTE FUNCTION $function()",

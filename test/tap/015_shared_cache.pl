@@ -461,7 +461,7 @@ proof_holds($_, 'after its ROLLBACK') foreach $a, $b, $c;
 # have looked after the triggers are enabled again.  What each of them is told has to be
 # what it was when the snapshot was taken.
 my @enable = map { "ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER $_" }
-  split ' ', 'chash_before_row chash_after_row chash_after_insert chash_after_update chash_after_delete chash_before_truncate';
+  split ' ', 'chash_before_statement chash_before_row chash_after_statement chash_before_truncate';
 my @steps = (
 	q{ALTER TABLE chash_nodes DISABLE TRIGGER USER},
 	q{UPDATE chash_nodes SET node = 'v2 in disguise' WHERE ring = 'disguised'},
@@ -536,7 +536,7 @@ $server->safe_psql('postgres', join ";\n",
 		SELECT repeat('ü', 130), placement, hash, vnodes, hash_tags, replicas, epoch, fingerprint, history_from, gen_random_uuid() FROM chash_rings WHERE ring = 'hidden'},
 	q{INSERT INTO chash_nodes (ring, node, weight, state, epoch) SELECT repeat('ü', 130), 'long', weight, state, epoch FROM chash_nodes WHERE ring = 'hidden'},
 	@enable,
-	(map { "ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER $_" } split ' ', 'chash_before_row chash_after_row chash_after_statement chash_before_truncate'),
+	(map { "ALTER TABLE chash_rings ENABLE ALWAYS TRIGGER $_" } split ' ', 'chash_before_statement chash_before_row chash_after_row chash_after_statement chash_before_truncate'),
 	'COMMIT');
 is($server->safe_psql('postgres', q{SELECT chash_node('apple', repeat('ü', 130))}), 'long', 'a name that is too long');
 $monitor->query_safe(q{SELECT become('v3', 'hidden')});
@@ -588,10 +588,8 @@ $copy->query_safe(q{
 	ALTER TABLE chash_nodes DISABLE TRIGGER USER;
 	UPDATE chash_nodes SET node = 'copy';
 	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_row;
-	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_row;
-	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_insert;
-	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_update;
-	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_delete;
+	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_statement;
+	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_after_statement;
 	ALTER TABLE chash_nodes ENABLE ALWAYS TRIGGER chash_before_truncate;
 	COMMIT;
 });

@@ -1,6 +1,6 @@
-# The library works with every version of the SQL script that can be installed, and an
-# update makes of each the same objects as a fresh installation, with the rings as they
-# were.
+# With the SQL script of an older version the library goes on looking up, and refuses
+# changes with a hint to update; the update makes of each version the same objects as a
+# fresh installation, with the rings as they were.
 
 use strict;
 use warnings FATAL => 'all';
@@ -32,14 +32,14 @@ my @calls = (
 	[ 'chash_create_ring(text,text,text,integer,integer,boolean,bytea,integer)' => q{
 		SELECT chash_create_ring('x', vnodes => 16, hash_tags => true), chash_create_ring('p', 'partitions', partitions => 8), chash_create_ring('t', 'tokens')} ],
 	[ 'chash_create_ring(text,text,text,integer,integer,boolean,bytea,integer)' => q{SELECT chash_create_ring('x', vnodes => 7)} ],
-	[ 'chash_add_node(text,text,numeric,text,jsonb,bigint[])' => q{
+	[ 'chash_add_node(text,text,numeric,text,jsonb,bigint[],bigint)' => q{
 		SELECT chash_add_node('a', 'x', weight => 2, zone => 'z', info => '{"dsn": "host=a"}'), chash_add_node('b', 'x'),
 			chash_add_node('a', 'p'), chash_add_node('a', 't', tokens => '{0,10}')} ],
-	[ 'chash_apply(jsonb,text,jsonb)' => q{SELECT chash_apply('{"c": {}, "d": {"state": "down"}, "a": {"zone": null}}', 'x')} ],
-	[ 'chash_set_node(text,text,numeric,text,jsonb,bigint[])' => q{SELECT chash_set_node('b', 'x', weight => 0.5)} ],
-	[ 'chash_mark_down(text,text)' => q{SELECT chash_mark_down('c', 'x')} ],
-	[ 'chash_mark_up(text,text)' => q{SELECT chash_mark_up('c', 'x')} ],
-	[ 'chash_remove_node(text,text)' => q{SELECT chash_remove_node('b', 'x')} ],
+	[ 'chash_apply(jsonb,text,jsonb,bigint)' => q{SELECT chash_apply('{"c": {}, "d": {"state": "down"}, "a": {"zone": null}}', 'x')} ],
+	[ 'chash_set_node(text,text,numeric,text,jsonb,bigint[],bigint)' => q{SELECT chash_set_node('b', 'x', weight => 0.5)} ],
+	[ 'chash_mark_down(text,text,bigint)' => q{SELECT chash_mark_down('c', 'x')} ],
+	[ 'chash_mark_up(text,text,bigint)' => q{SELECT chash_mark_up('c', 'x')} ],
+	[ 'chash_remove_node(text,text,bigint)' => q{SELECT chash_remove_node('b', 'x')} ],
 	[ 'chash_node_at(bigint,text)' => q{SELECT array_agg(chash_node_at(i * 1000000000000000000, 'x')) FROM generate_series(-9, 9) AS i} ],
 	[ 'chash_hash_tag(text)' => q{SELECT chash_hash_tag('a{b}c'), chash_hash_tag('{}')} ],
 	[ 'chash_fingerprint(text)' => q{SELECT chash_fingerprint(ring), chash_fingerprint(ring) = fingerprint FROM chash_rings WHERE length(ring) = 1 ORDER BY ring} ],
@@ -56,8 +56,8 @@ my @calls = (
 	[ 'chash_prune_history(text,bigint)' => q{SELECT chash_prune_history('x', 2)} ],
 	[ 'chash_rows_support(internal)' => q{EXPLAIN SELECT FROM chash_points('x')} ],
 	[ 'chash_nodes_before_row()' => q{INSERT INTO chash_nodes (ring, node) VALUES ('p', 'b'), ('p', 'c') RETURNING *} ],
-	[ 'chash_nodes_after_row()' => q{UPDATE chash_nodes SET weight = 3 WHERE ring = 'p' AND node = 'b' RETURNING *} ],
-	[ 'chash_nodes_after_statement()' => q{DELETE FROM chash_nodes WHERE ring = 'p' AND node = 'c' RETURNING *} ],
+	[ 'chash_after_statement()' => q{UPDATE chash_nodes SET weight = 3 WHERE ring = 'p' AND node = 'b' RETURNING *} ],
+	[ 'chash_before_statement()' => q{DELETE FROM chash_nodes WHERE ring = 'p' AND node = 'c' RETURNING *} ],
 	[ 'chash_history_before_row()' => q{UPDATE chash_node_history SET weight = 7 WHERE ring = 'x'} ],
 	[ 'chash_rings_before_row()' => q{UPDATE chash_rings SET replicas = 3 WHERE ring = 'p' RETURNING epoch} ],
 	[ 'chash_rings_after_row()' => q{DELETE FROM chash_rings WHERE ring = 'y' RETURNING epoch} ],
@@ -250,35 +250,84 @@ is_deeply(
 make_rings($server);
 my $rings = portrait($server);
 
+# What must be refused while the script is older, and what the error says.
+my @changes = (
+	q{SELECT chash_add_node('more', 'cities')},
+	q{SELECT chash_create_ring('more')},
+	q{SELECT chash_drop_ring('cities')},
+	q{SELECT chash_prune_history('cities', 0)},
+	q{SELECT chash_import(chash_export('cities'), 'more')},
+	q{INSERT INTO chash_nodes (ring, node) VALUES ('cities', 'more')},
+	q{UPDATE chash_nodes SET weight = 3},
+	q{UPDATE chash_rings SET replicas = 3},
+	q{DELETE FROM chash_nodes},
+	q{DELETE FROM chash_rings},
+	q{TRUNCATE chash_nodes},
+	q{TRUNCATE chash_rings, chash_nodes, chash_node_history});
+my $refusal = '55000 the tables of chash are those of an older version';
+
+# Puts the rings of database postgres into one that has an older version, as that has
+# written them.
+sub put_rings
+{
+	my ($database) = @_;
+
+	foreach my $table ('chash_rings', 'chash_nodes', 'chash_node_history')
+	{
+		my $columns = $server->safe_psql($database, qq{
+			SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+			WHERE attrelid = '$table'::regclass AND attnum > 0 AND NOT attisdropped});
+		my $rows = $server->safe_psql('postgres', "COPY (SELECT $columns FROM $table) TO STDOUT");
+
+		$server->safe_psql($database, "ALTER TABLE $table DISABLE TRIGGER USER; COPY $table ($columns) FROM STDIN;\n$rows\n\\.\n");
+	}
+	$server->safe_psql($database, q{
+		DO $$
+		DECLARE
+			what record;
+		BEGIN
+			FOR what IN SELECT tgrelid::regclass AS "table", tgname FROM pg_trigger WHERE tgname LIKE 'chash%'
+			LOOP
+				EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', what.table, what.tgname);
+			END LOOP;
+		END
+		$$});
+	return;
+}
+
 foreach my $version (@versions)
 {
 	my $database = 'v' . $version =~ tr/./_/r;
 	my $other;
 	my $got;
-	my $not_called;
 
 	new_database($database, $version);
 	is_version($database, $version, "$version can be installed");
 	$session = open_session($server, $database);
 	$other = open_session($server, $database);
+	if ($version eq $newest)
+	{
+		my $not_called;
 
-	($got, $not_called) = call_functions($session);
-	are_outcomes($got, $outcomes, "$version: functions do the same as in $newest");
-	is("@$not_called", '', "$version: and all of them have been called") if $version ne $newest;
+		($got, $not_called) = call_functions($session);
+		are_outcomes($got, $outcomes, "$version: functions do the same");
+		is("@$not_called", '', "$version: and all of them have been called");
+		make_rings($server, $database);
+	}
+	else
+	{
+		put_rings($database);
+		is(error_of($session, $_), $refusal, "$version: refused before the update: $_") foreach @changes;
+	}
 	is(outcome_of($session, $call_with_nulls), '', "$version: functions can be called with NULLs");
-	make_rings($server, $database);
 	is_portrait(portrait_of($other), $rings, "$version: rings are as in $newest");
 
-	# Dumped, and restored with the newest version and with the same.
+	# Dumped, and restored with the newest version.
 	run_program($server, 'pg_dump', '--file', "$directory/$version.sql", $database);
 	new_database("${database}_restored");
-	new_database("${database}_kept", $version);
-	foreach my $target ("${database}_restored", "${database}_kept")
-	{
-		run_program($server, 'psql', '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--file', "$directory/$version.sql", $target);
-		is_version($target, $target =~ /kept/ ? $version : $newest, "$version: a dump is restored");
-		is_portrait(portrait($server, $target), $rings, "$version: rings are kept by it");
-	}
+	run_program($server, 'psql', '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--file', "$directory/$version.sql", "${database}_restored");
+	is_version("${database}_restored", $newest, "$version: a dump is restored");
+	is_portrait(portrait($server, "${database}_restored"), $rings, "$version: rings are kept by it");
 
 	# Updated, while sessions know the rings.
 	$session->query_safe(q{PREPARE route AS SELECT chash_node('key 1', 'cities'), epoch FROM chash_route('key 1', 'parts')});
@@ -288,6 +337,7 @@ foreach my $version (@versions)
 	is_deeply(objects_of($database), $objects, "$version: after the update all objects are as in a fresh installation");
 	is($session->query_safe('EXECUTE route'), $got, "$version: a session goes on after the update");
 	is_portrait(portrait_of($other), $rings, "$version: rings are kept by the update");
+	is($server->safe_psql($database, 'SELECT count(*) FROM chash_rings WHERE digest IS NULL'), '0', "$version: all have a digest");
 	($got) = call_functions($session);
 	are_outcomes($got, $outcomes, "$version: after the update functions do the same");
 	$other->query_safe(q{SELECT chash_apply('{"Zürich": null, "another": {"weight": 100}}', 'cities')});
