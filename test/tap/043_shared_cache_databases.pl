@@ -36,6 +36,8 @@ $copy->query_safe(q{
 	COMMIT;
 });
 sees($copy, 'twin', 'copy', 'changed there');
+like($copy->{stderr}, qr/WARNING:  nodes of ring "twin" do not match/, 'with a warning');
+$copy->{stderr} = '';
 sees($origin, 'twin', 'origin', 'and not here');
 $copy->query_safe(q{SELECT chash_set_node('copy', 'twin', weight => 2)});
 sees($copy, 'twin', 'copy', 'changed again');
