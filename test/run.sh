@@ -4,7 +4,7 @@
 # the exit status is not zero if anything failed.  Installs what is missing,
 # works in a temporary directory, leaves nothing behind (see setup.sh).
 #
-#   bash test/run.sh                  everything
+#   bash test/run.sh                  everything, which takes six to eight minutes
 #   bash test/run.sh regress tap      these stages alone
 #
 # Settings in the environment:
@@ -598,6 +598,7 @@ stage_demo()
 
 # ---------------------------------------------------------------------------
 
+[ $# -gt 0 ] || say "All stages take six to eight minutes, the longest of them (tap) half of it."
 for stage in "${stages[@]}"; do
 	before=("$passed" "$failed" "$skipped")
 	start=$SECONDS

@@ -22,25 +22,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DOCS = os.path.join(HERE, "..", "..", "docs")
 MEASURED = os.path.join(HERE, "measured.tsv")
 
-# Chart: title, axes, and for each line its name, the figures' names with N for the number, and its style.
+# Chart: title, axes, numbers on the second one, and for each line its name, the figures' names with N for the number,
+# and its style.
 CHARTS = {
-    "lookup": ("A lookup in a large query", "nodes, of 256 points each", "nanoseconds a row", [
+    "lookup": ("A lookup in a large query", "nodes, of 256 points each", "nanoseconds a row", (30, 100, 300, 1000, 3000, 10000), [
         ("btree of points", "btree of points, subquery, N nodes", "C4-o"),
         ("width_bucket, arrays", "width_bucket over constant arrays, N nodes", "C5-o"),
         ("names[1 + hash % n]", "names[1 + hash % n], N nodes", "C1-o"),
         ("chash_node", "chash_node(text), N nodes", "C0-o"),
         ("chash_node, partitions", "chash_node(text), N nodes, partitions", "C2-o"),
         ("the floor", "the floor, N nodes", "C7--")]),
-    "balance": ("The busiest of 100 nodes", "points a node", "its share, of the mean", [
+    "balance": ("The busiest of 100 nodes", "points a node", "its share, of the mean", (1, 1.25, 1.5, 2, 3, 5), [
         ("vnodes, 95th percentile", "vnodes, N points a node, 95th percentile", "C1-o"),
         ("vnodes, median", "vnodes, N points a node, median", "C0-o")]),
-    "plan": ("A plan for one more node", "nodes, of 256 points each", "milliseconds", [
+    "plan": ("A plan for one more node", "nodes, of 256 points each", "milliseconds", (1, 10, 100), [
         ("chash_rebalance_plan", "plan, N nodes and one more", "C0-o")]),
 }
 
 
 def draw(name, rows):
-    title, across, up, lines = CHARTS[name]
+    title, across, up, numbers, lines = CHARTS[name]
     canvas, axes = pyplot.subplots(figsize=(7.6, 4.2), layout="constrained")
     for label, pattern, style in lines:
         expression = re.escape(pattern).replace("N", r"([\d,]+)", 1)
@@ -49,6 +50,7 @@ def draw(name, rows):
         points = sorted((int(match.group(1).replace(",", "")), value) for match, value in found)
         axes.plot(*zip(*points), style, label=label, markersize=4)
     axes.set(title=title, xlabel=across, ylabel=up, xscale="log", yscale="log")
+    axes.set_yticks(numbers)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
         axis.set_minor_formatter(ticker.NullFormatter())
