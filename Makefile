@@ -33,6 +33,7 @@ OBJS = \
 	src/change/notify.o \
 	src/change/present.o \
 	src/change/row.o \
+	src/change/statements.o \
 	src/change/triggers.o \
 	src/cache/cache.o \
 	src/cache/names.o \

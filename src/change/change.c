@@ -21,25 +21,24 @@
  * moment when some row changes.  Whatever else the statement called did to the same
  * ring belongs to the same epoch.
  *
- * Two things are remembered from one row to the next, both for the transaction only
- * and both rolled back with subtransactions:
+ * Two things are remembered from one row to the next (statements.c), both for the
+ * transaction only and both rolled back with subtransactions:
  *
- *	- open_statements: the nest level at which each open statement began.  Without it
- *	  nobody knew when an outer statement is still writing.
- *	- touched: the rings that open statements have touched, and what these were before.
- *	  Without it an epoch could be told only from marks on rows, and those of deleted
- *	  nodes are gone.
+ *	- The statements that are open.  Without that nobody knew when an outer statement is
+ *	  still writing.
+ *	- The rings that they have touched, and what these were before.  Without that an epoch
+ *	  could be told only from marks on rows, and those of deleted nodes are gone.
  *
  * (A third one, execute.c's, lasts for a statement of chash's own: who fires a trigger.)
  */
 #include "change.h"
 
-#include "../cache/cache.h"
 #include "../store/subscription.h"
 #include "../store/values.h"
 #include "difference.h"
 #include "execute.h"
 #include "present.h"
+#include "statements.h"
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
@@ -47,26 +46,6 @@
 #include "miscadmin.h"
 #include "replication/logicalworker.h"
 #include "utils/memutils.h"
-
-/* A ring that an open statement has touched. */
-typedef struct Touched
-{
-	char *ring;
-	int statement; /* how many were open */
-	int level;	   /* nest level of the (sub)transaction */
-	ChashTouch touch;
-	bool dropped;				  /* meanwhile */
-	bool disturbed;				  /* touched again since it was last looked at */
-	ChashDefinition before;		  /* settled; the row alone of a replicated ring */
-	const ChashDefinition *after; /* what chash has made of it, or NULL */
-	MemoryContext context;		  /* holds all of this */
-} Touched;
-
-/* Nest levels; lives in TopTransactionContext, as do the next ones. */
-static List *open_statements = NIL;
-
-/* Rings touched; of two entries for one ring, the later counts. */
-static List *touched_rings = NIL;
 
 bool
 chash_is_replica(void)
@@ -82,73 +61,13 @@ chash_is_replica(void)
 bool
 chash_change_is_open(void)
 {
-	return open_statements != NIL;
+	return chash_statements_open() > 0;
 }
 
 void
 chash_change_open(void)
 {
-	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-
-	open_statements = lappend_int(open_statements, GetCurrentTransactionNestLevel());
-	MemoryContextSwitchTo(caller);
-	chash_cache_hold(list_length(open_statements));
-}
-
-/* The latest entry of a ring, or NULL. */
-static Touched *
-find_touched(const char *ring)
-{
-	for (int i = list_length(touched_rings); i-- > 0;)
-	{
-		Touched *touched = list_nth(touched_rings, i);
-
-		if (strcmp(touched->ring, ring) == 0)
-			return touched;
-	}
-	return NULL;
-}
-
-static Touched *
-make_touched(const char *ring, ChashTouch touch)
-{
-	MemoryContext context =
-		AllocSetContextCreate(TopTransactionContext, "chash change", ALLOCSET_SMALL_SIZES);
-	Touched *touched = MemoryContextAllocZero(context, sizeof(Touched));
-
-	touched->context = context;
-	touched->ring = MemoryContextStrdup(context, ring);
-	touched->statement = list_length(open_statements);
-	touched->level = GetCurrentTransactionNestLevel();
-	touched->touch = touch;
-	return touched;
-}
-
-static void
-add_touched(Touched *touched)
-{
-	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-
-	touched_rings = lappend(touched_rings, touched);
-	MemoryContextSwitchTo(caller);
-}
-
-/* Forgets all entries of a ring that were made for statements from that number on. */
-static void
-forget_touched(const char *name, int statement)
-{
-	char *ring = pstrdup(name);
-	ListCell *cell;
-
-	foreach(cell, touched_rings)
-	{
-		Touched *touched = lfirst(cell);
-
-		if (touched->statement < statement || strcmp(touched->ring, ring) != 0)
-			continue;
-		touched_rings = foreach_delete_current(touched_rings, cell);
-		MemoryContextDelete(touched->context);
-	}
+	chash_statements_push();
 }
 
 void
@@ -187,10 +106,10 @@ mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 }
 
 /* Loads what a ring is before it is changed; its row is locked. */
-static Touched *
+static ChashTouched *
 load_before(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 {
-	Touched *touched = make_touched(ring, touch);
+	ChashTouched *touched = chash_touched_make(ring, touch, chash_statements_open());
 	MemoryContext caller = MemoryContextSwitchTo(touched->context);
 
 	if (!chash_change_load_now(catalog, ring, &touched->before))
@@ -200,22 +119,22 @@ load_before(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 }
 
 /* Locks the row of a ring, and keeps what the ring is; NULL if there is no such ring. */
-static Touched *
+static ChashTouched *
 lock_ring(const ChashCatalog *catalog, const char *ring)
 {
 	ChashParameter parameter = chash_text_parameter(ring);
 
+	chash_catalog_check_snapshot(catalog);
 	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
 					  &parameter, 1) == 0)
 		return NULL;
-	chash_catalog_check_snapshot(catalog);
 	return load_before(catalog, ring, CHASH_TOUCH_CHANGED);
 }
 
 const ChashDefinition *
 chash_change_touch(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 {
-	Touched *touched = find_touched(ring);
+	ChashTouched *touched = chash_touched_find(ring);
 
 	if (touched != NULL && !touched->dropped)
 	{
@@ -243,20 +162,19 @@ chash_change_touch(const ChashCatalog *catalog, const char *ring, ChashTouch tou
 			return NULL;
 		touched = load_before(catalog, ring, touch);
 	}
-	add_touched(touched);
+	chash_touched_add(touched);
 	return &touched->before;
 }
 
 void
 chash_change_note_replicated(const char *ring)
 {
-	Touched *touched;
+	ChashTouched *touched;
 
-	if (find_touched(ring) != NULL)
+	if (chash_touched_find(ring) != NULL)
 		return;
-	touched = make_touched(ring, CHASH_TOUCH_REPLICATED);
-	touched->statement = 0;
-	add_touched(touched);
+	touched = chash_touched_make(ring, CHASH_TOUCH_REPLICATED, 0);
+	chash_touched_add(touched);
 }
 
 bool
@@ -279,14 +197,14 @@ chash_change_touch_replicated(const ChashCatalog *catalog, const char *ring, boo
 const ChashDefinition *
 chash_change_touch_row(const ChashCatalog *catalog, const char *ring)
 {
-	Touched *touched = find_touched(ring);
+	ChashTouched *touched = chash_touched_find(ring);
 
 	if (touched == NULL || touched->dropped || touched->touch != CHASH_TOUCH_CHANGED)
 	{
 		chash_catalog_check_snapshot(catalog);
 		touched = load_before(catalog, ring, CHASH_TOUCH_CHANGED);
 		chash_change_check_home(catalog, &touched->before.ring);
-		add_touched(touched);
+		chash_touched_add(touched);
 	}
 	touched->disturbed = true;
 	return &touched->before;
@@ -304,31 +222,30 @@ remove_rows(const ChashCatalog *catalog, const char *ring)
 void
 chash_change_created(const ChashCatalog *catalog, const char *ring)
 {
-	Touched *old = find_touched(ring);
-	Touched *touched;
+	ChashTouched *old = chash_touched_find(ring);
+	ChashTouched *touched;
 
 	/* Only if a statement still has to do with the one of that name that was dropped. */
 	if (old == NULL || !old->dropped)
 		return;
 	touched = load_before(catalog, ring, CHASH_TOUCH_CHANGED);
 	touched->statement = old->statement;
-	add_touched(touched);
+	chash_touched_add(touched);
 }
 
 void
 chash_change_dropped(const ChashCatalog *catalog, const char *ring)
 {
-	Touched *old = find_touched(ring);
+	ChashTouched *old = chash_touched_find(ring);
 
 	remove_rows(catalog, ring);
 	if (old != NULL && !old->dropped)
 	{
 		/* An entry of its own, which is rolled back with the drop. */
-		Touched *touched = make_touched(ring, CHASH_TOUCH_CHANGED);
+		ChashTouched *touched = chash_touched_make(ring, CHASH_TOUCH_CHANGED, old->statement);
 
-		touched->statement = old->statement;
 		touched->dropped = true;
-		add_touched(touched);
+		chash_touched_add(touched);
 	}
 }
 
@@ -349,7 +266,7 @@ settle_dropped(const ChashCatalog *catalog, const char *ring)
 
 /* Completes what was done to a ring; `others`: triggers of the owner may have changed it. */
 static void
-settle(const ChashCatalog *catalog, Touched *touched, bool others)
+settle(const ChashCatalog *catalog, ChashTouched *touched, bool others)
 {
 	const ChashDefinition *before = &touched->before;
 	bool known = touched->after != NULL && !touched->disturbed && !others;
@@ -376,6 +293,8 @@ settle(const ChashCatalog *catalog, Touched *touched, bool others)
 	different |= strcmp(after->ring.fingerprint, before->ring.fingerprint) != 0;
 	if (!different)
 	{
+		/* Rows can have been marked with an epoch that does not come. */
+		chash_difference_write_nodes(catalog, &stored, after);
 		chash_difference_restore_digest(catalog, before);
 		return;
 	}
@@ -390,56 +309,50 @@ settle(const ChashCatalog *catalog, Touched *touched, bool others)
 	touched->before = *after;
 }
 
-/* Of the rings that statements from that number on have touched, the first by name; or NULL. */
-static Touched *
-first_touched(int statement)
+/* Settles a ring that the statement of that number touched first. */
+static void
+settle_ring(const ChashCatalog *catalog, const char *ring, int statement, bool others)
 {
-	const Touched *first = NULL;
-	ListCell *cell;
+	ChashTouched *touched;
 
-	foreach(cell, touched_rings)
+	/* Triggers of the owner can change, drop or create it while it is being settled. */
+	do
 	{
-		const Touched *touched = lfirst(cell);
-
-		if (touched->statement >= statement &&
-			(first == NULL || strcmp(touched->ring, first->ring) < 0))
-			first = touched;
-	}
-	return first == NULL ? NULL : find_touched(first->ring);
+		CHECK_FOR_INTERRUPTS();
+		touched = chash_touched_find(ring);
+		if (touched->dropped)
+			settle_dropped(catalog, ring);
+		else
+			settle(catalog, touched, others);
+	} while (chash_touched_find(ring) != touched || touched->disturbed);
+	chash_touched_forget(ring, statement);
 }
 
 void
 chash_change_close(const ChashCatalog *catalog)
 {
-	int statement = list_length(open_statements);
-	MemoryContext context;
-	MemoryContext caller;
-	Touched *touched;
-	bool others;
+	int statement = chash_statements_open();
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "chash settle", ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	uint32 count;
+	char **rings = chash_touched_rings(statement, &count);
 
-	if (touched_rings != NIL && first_touched(statement) != NULL)
+	if (count > 0)
 	{
-		others = chash_catalog_prepare_write(catalog);
-		context =
-			AllocSetContextCreate(CurrentMemoryContext, "chash settle", ALLOCSET_DEFAULT_SIZES);
-		caller = MemoryContextSwitchTo(context);
-		while ((touched = first_touched(statement)) != NULL)
-		{
-			char *ring = touched->ring;
+		bool others = chash_catalog_prepare_write(catalog);
+		MemoryContext each = AllocSetContextCreate(context, "chash ring", ALLOCSET_DEFAULT_SIZES);
 
-			CHECK_FOR_INTERRUPTS();
-			if (touched->dropped)
-				settle_dropped(catalog, ring);
-			else
-				settle(catalog, touched, others);
-			if (find_touched(ring) == touched && !touched->disturbed)
-				forget_touched(ring, statement);
+		MemoryContextSwitchTo(each);
+		for (uint32 i = 0; i < count; i++)
+		{
+			settle_ring(catalog, rings[i], statement, others);
+			MemoryContextReset(each);
 		}
-		MemoryContextSwitchTo(caller);
-		MemoryContextDelete(context);
 	}
-	open_statements = list_truncate(open_statements, Max(statement - 1, 0));
-	chash_cache_hold(list_length(open_statements));
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+	chash_statements_pop();
 }
 
 /* ----------------------------------------------------------------
@@ -462,7 +375,7 @@ int64
 chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashChange *changes,
 				   uint32 count, const int64 *if_epoch)
 {
-	Touched *touched = find_touched(ring);
+	ChashTouched *touched = chash_touched_find(ring);
 	bool first = touched == NULL || touched->dropped;
 	ChashDefinition stored;
 	ChashDefinition after;
@@ -483,7 +396,8 @@ chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashCha
 	stored.ring.epoch = epoch;
 	chash_definition_copy(&stored, &after);
 	chash_definition_change(&after, changes, count);
-	if (!chash_difference_complete(&stored, &after))
+	if (!(first ? chash_difference_complete(&stored, &after)
+				: chash_difference_mark(&stored, &after)))
 	{
 		if (first)
 			MemoryContextDelete(touched->context);
@@ -493,9 +407,9 @@ chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashCha
 	chash_change_open();
 	if (first)
 	{
-		touched->statement = list_length(open_statements);
+		touched->statement = chash_statements_open();
 		touched->after = &after;
-		add_touched(touched);
+		chash_touched_add(touched);
 		(void) mark(catalog, ring, CHASH_TOUCH_CHANGED);
 	}
 	else
@@ -544,7 +458,7 @@ chash_change_create(const ChashCatalog *catalog, ChashDefinition *definition)
 {
 	ChashDefinition empty = {0};
 	ChashSpec spec;
-	Touched *touched;
+	ChashTouched *touched;
 
 	chash_definition_spec(definition, &spec);
 	chash_definition_check(definition, &spec);
@@ -558,10 +472,11 @@ chash_change_create(const ChashCatalog *catalog, ChashDefinition *definition)
 
 	chash_change_open();
 	insert_ring(catalog, definition);
-	touched = make_touched(definition->ring.ring, CHASH_TOUCH_RESTORED);
+	touched =
+		chash_touched_make(definition->ring.ring, CHASH_TOUCH_RESTORED, chash_statements_open());
 	touched->before = *definition;
 	touched->after = definition;
-	add_touched(touched);
+	chash_touched_add(touched);
 	chash_difference_write_nodes(catalog, &empty, definition);
 	chash_change_close(catalog);
 	chash_change_created(catalog, definition->ring.ring);
@@ -572,6 +487,7 @@ chash_change_drop(const ChashCatalog *catalog, const char *ring)
 {
 	ChashParameter parameter = chash_text_parameter(ring);
 
+	chash_catalog_check_snapshot(catalog);
 	if (chash_execute(catalog, "DELETE FROM @chash_rings WHERE ring = $1", &parameter, 1) == 0)
 		chash_report_unknown_ring(ring);
 }
@@ -588,11 +504,11 @@ chash_change_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of epochs to keep cannot be negative: %lld", (long long) keep),
 				 errhint("With 0, only the present epoch is kept.")));
+	chash_catalog_check_snapshot(catalog);
 	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
 					  parameters, 1) == 0 ||
 		!chash_change_fetch_now(catalog, ring, &row))
 		chash_report_unknown_ring(ring);
-	chash_catalog_check_snapshot(catalog);
 	chash_change_check_home(catalog, &row);
 
 	history_from = Max(row.history_from, keep < row.epoch ? row.epoch - keep : 1);
@@ -630,77 +546,28 @@ check_replicated(const ChashCatalog *catalog, const char *ring)
 }
 
 static void
-before_end(void)
+transaction_ends(XactEvent event, void *argument)
 {
-	ListCell *cell;
+	uint32 count;
+	char **rings;
 
-	foreach(cell, touched_rings)
-	{
-		Touched *touched = lfirst(cell);
-
-		if (touched->touch == CHASH_TOUCH_CHANGED)
-			elog(ERROR, "change of ring \"%s\" is not complete", touched->ring);
-		if (touched->touch == CHASH_TOUCH_REPLICATED && IsLogicalWorker())
-			check_replicated(chash_catalog_known(), touched->ring);
-	}
-}
-
-static void
-transaction_ended(XactEvent event, void *argument)
-{
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			before_end();
-			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-			break;
-		default:
-			/* Their memory goes with the transaction. */
-			open_statements = NIL;
-			touched_rings = NIL;
-			chash_cache_hold(0);
-			break;
-	}
-}
-
-static void
-subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTransactionId parent,
-					 void *argument)
-{
-	int level = GetCurrentTransactionNestLevel();
-	ListCell *cell;
-
-	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
+	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
 		return;
-	foreach(cell, touched_rings)
+	rings = chash_touched_rings(0, &count);
+	for (uint32 i = 0; i < count; i++)
 	{
-		Touched *touched = lfirst(cell);
+		ChashTouch touch = chash_touched_find(rings[i])->touch;
 
-		if (touched->level < level)
-			continue;
-		touched->level = level - 1;
-		if (event == SUBXACT_EVENT_ABORT_SUB)
-		{
-			touched_rings = foreach_delete_current(touched_rings, cell);
-			MemoryContextDelete(touched->context);
-		}
+		if (touch == CHASH_TOUCH_CHANGED)
+			elog(ERROR, "change of ring \"%s\" is not complete", rings[i]);
+		if (touch == CHASH_TOUCH_REPLICATED && IsLogicalWorker())
+			check_replicated(chash_catalog_known(), rings[i]);
 	}
-	foreach(cell, open_statements)
-	{
-		if (lfirst_int(cell) < level)
-			continue;
-		lfirst_int(cell) = level - 1;
-		if (event == SUBXACT_EVENT_ABORT_SUB)
-			open_statements = foreach_delete_current(open_statements, cell);
-	}
-	chash_cache_hold(list_length(open_statements));
 }
 
 void
 chash_change_init(void)
 {
-	RegisterXactCallback(transaction_ended, NULL);
-	RegisterSubXactCallback(subtransaction_ended, NULL);
+	chash_statements_init();
+	RegisterXactCallback(transaction_ends, NULL);
 }

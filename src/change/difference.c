@@ -91,22 +91,37 @@ next_pair(const ChashDefinition *left, const ChashDefinition *right, uint32 *i, 
 	return true;
 }
 
-/*
- * Completes what a ring is to be: partitions get their owners, nodes that are not as
- * before get the new epoch, and the whole is checked.  Tells whether there is a
- * difference at all.
- */
+bool
+chash_difference_mark(const ChashDefinition *before, ChashDefinition *after)
+{
+	bool different = before->ring.replicas != after->ring.replicas;
+	uint32 i = 0;
+	uint32 j = 0;
+	Pair pair;
+
+	while (next_pair(before, after, &i, &j, &pair))
+	{
+		bool same = pair.left != NULL && pair.right != NULL && same_node(pair.left, pair.right) &&
+					same_partitions(pair.left, pair.right);
+
+		different |= !same;
+		if (pair.right != NULL)
+			pair.right->epoch = same ? pair.left->epoch : before->ring.epoch + 1;
+	}
+	return different;
+}
+
 bool
 chash_difference_complete(const ChashDefinition *before, ChashDefinition *after)
 {
-	int64 epoch = before->ring.epoch + 1;
-	bool different = before->ring.replicas != after->ring.replicas;
 	bool deal = false;
+	bool different;
 	uint32 i = 0;
 	uint32 j = 0;
 	Pair pair;
 	ChashSpec spec;
 
+	/* Owners of partitions change only where quotas do. */
 	while (next_pair(before, after, &i, &j, &pair))
 	{
 		deal |= pair.left == NULL || pair.right == NULL ||
@@ -114,16 +129,7 @@ chash_difference_complete(const ChashDefinition *before, ChashDefinition *after)
 	}
 	if (deal || !chash_definition_is_dealt(after))
 		chash_definition_assign(after);
-	i = j = 0;
-	while (next_pair(before, after, &i, &j, &pair))
-	{
-		if (pair.left != NULL && pair.right != NULL && pair.left->epoch == pair.right->epoch &&
-			same_node(pair.left, pair.right) && same_partitions(pair.left, pair.right))
-			continue;
-		different = true;
-		if (pair.right != NULL)
-			pair.right->epoch = epoch;
-	}
+	different = chash_difference_mark(before, after);
 	chash_definition_spec(after, &spec);
 	(void) chash_definition_check(after, &spec);
 	pfree(spec.nodes);

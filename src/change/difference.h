@@ -17,6 +17,9 @@ extern void chash_change_new_version(pg_uuid_t *version);
  */
 extern bool chash_difference_complete(const ChashDefinition *before, ChashDefinition *after);
 
+/* Only gives nodes that are not as before the next epoch: the rest comes at the end. */
+extern bool chash_difference_mark(const ChashDefinition *before, ChashDefinition *after);
+
 /* Makes rows of chash_nodes, which are as `stored`, what `after` says. */
 extern void chash_difference_write_nodes(const ChashCatalog *catalog, const ChashDefinition *stored,
 										 const ChashDefinition *after);

@@ -73,20 +73,22 @@ chash_change_check_absent(const ChashCatalog *catalog, const char *ring)
 }
 
 static void
-note_row(Datum *values, bool *nulls, void *found)
+count_row(Datum *values, bool *nulls, void *count)
 {
-	*(bool *) found = true;
+	(*(uint64 *) count)++;
 }
 
-/* Are there nodes or history of a ring, by the active snapshot? */
-static bool
-has_rows(const ChashCatalog *catalog, const char *ring)
+/* How many nodes of a ring there are, with those of its history, by a snapshot. */
+static uint64
+count_rows(const ChashCatalog *catalog, const char *ring, Snapshot snapshot)
 {
-	bool found = false;
+	uint64 count = 0;
 
-	chash_catalog_scan(catalog, catalog->nodes, ring, GetActiveSnapshot(), note_row, &found);
-	chash_catalog_scan(catalog, catalog->history, ring, GetActiveSnapshot(), note_row, &found);
-	return found;
+	PushActiveSnapshot(snapshot);
+	chash_catalog_scan(catalog, catalog->nodes, ring, GetActiveSnapshot(), count_row, &count);
+	chash_catalog_scan(catalog, catalog->history, ring, GetActiveSnapshot(), count_row, &count);
+	PopActiveSnapshot();
+	return count;
 }
 
 void
@@ -94,7 +96,6 @@ chash_change_check_new(const ChashCatalog *catalog, const char *ring)
 {
 	ChashRingRow row;
 	bool exists;
-	bool rows;
 
 	chash_catalog_check_snapshot(catalog);
 
@@ -102,25 +103,32 @@ chash_change_check_new(const ChashCatalog *catalog, const char *ring)
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetLatestSnapshot());
 	exists = chash_catalog_fetch_ring(catalog, ring, GetActiveSnapshot(), &row);
-	rows = !exists && has_rows(catalog, ring);
 	PopActiveSnapshot();
-	if (exists)
-		return;
-	if (rows)
+	if (!exists && count_rows(catalog, ring, GetLatestSnapshot()) > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("there are nodes of a ring \"%s\" already", ring),
 				 errdetail("They were restored without their ring."),
 				 errhint("Restore table chash_rings too, or delete them from chash_nodes and chash_node_history.")));
+}
+
+void
+chash_change_check_created(const ChashCatalog *catalog, const char *ring)
+{
+	uint64 rings = 0;
+
 	if (!IsolationUsesXactSnapshot())
 		return;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (has_rows(catalog, ring))
+	chash_catalog_check_snapshot(catalog);
+	push_present_snapshot();
+	chash_catalog_scan(catalog, catalog->rings, ring, GetActiveSnapshot(), count_row, &rings);
+	PopActiveSnapshot();
+	if (rings > 1 || count_rows(catalog, ring, GetTransactionSnapshot()) >
+						 count_rows(catalog, ring, GetLatestSnapshot()))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("a ring \"%s\" has been dropped since the transaction began", ring),
 				 errhint("Repeat the transaction.")));
-	PopActiveSnapshot();
 }
 
 /* Has a table rows that the transaction's snapshot does not see, though they are there? */

@@ -25,11 +25,14 @@ extern void chash_change_await(const ChashCatalog *catalog);
  */
 extern void chash_change_check_absent(const ChashCatalog *catalog, const char *ring);
 
-/*
- * Raises an error if there are rows of a ring that is about to be created, or a
- * serialization failure if the snapshot still sees those of one that was dropped.
- */
+/* Raises an error if there are rows of a ring that is about to be created. */
 extern void chash_change_check_new(const ChashCatalog *catalog, const char *ring);
+
+/*
+ * Raises a serialization failure if, after the row of a ring has been inserted, the
+ * snapshot still sees another ring of that name, or rows of it, that has been dropped.
+ */
+extern void chash_change_check_created(const ChashCatalog *catalog, const char *ring);
 
 /* Raises a serialization failure if TRUNCATE would take rows that the snapshot does not see. */
 extern void chash_change_check_truncate(const ChashCatalog *catalog);

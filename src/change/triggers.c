@@ -40,6 +40,7 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
+#include "replication/logicalworker.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
@@ -267,6 +268,8 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 	get_call(fcinfo, &call, RINGS_EPOCH, rings_maintained, lengthof(rings_maintained));
 	if (call.new_row.tuple == NULL)
 	{
+		if (call.kind == CHANGE)
+			chash_catalog_check_snapshot(call.catalog);
 		if (call.kind == CHANGE && chash_change_fetch_now(call.catalog, call.ring, &ring))
 			chash_change_check_home(call.catalog, &ring);
 		return proceed(&call);
@@ -290,6 +293,8 @@ chash_rings_before_row(PG_FUNCTION_ARGS)
 			break;
 		case RESTORED:
 			check_ring(&call.new_row);
+			if (IsLogicalWorker())
+				chash_set_column(&call.new_row, RINGS_REPLICATED, BoolGetDatum(true));
 			break;
 		case REPLICATED:
 			check_ring(&call.new_row);
@@ -315,6 +320,8 @@ chash_rings_after_row(PG_FUNCTION_ARGS)
 			chash_change_dropped(call.catalog, call.ring);
 		return PointerGetDatum(NULL);
 	}
+	if (call.old_row.tuple == NULL && call.kind != REPLICATED)
+		chash_change_check_created(call.catalog, call.ring);
 	if (call.old_row.tuple == NULL && call.kind != OWN && call.kind != REPLICATED)
 		chash_change_created(call.catalog, call.ring);
 	if (call.old_row.tuple == NULL || !chash_same_column(&call.old_row, &call.new_row, RINGS_EPOCH))
@@ -438,6 +445,7 @@ restored_ring(Call *call)
 
 	if (!chash_is_replica())
 		chash_change_await(call->catalog);
+	chash_catalog_check_snapshot(call->catalog);
 	before = chash_change_touch(call->catalog, call->ring, CHASH_TOUCH_RESTORED);
 	if (before != NULL)
 		return &before->ring;

@@ -68,6 +68,17 @@ chash_catalog_invalidations(void)
 	return invalidations;
 }
 
+/* Another session can drop the extension while this one is about to use it. */
+pg_noreturn static void report_dropped(void);
+
+static void
+report_dropped(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("the tables of the extension \"chash\" are not there any more")));
+}
+
 /* Finds a table, and adds what its file and its triggers are at present to the era. */
 static Oid
 find_table(ChashCatalog *catalog, int number, Relation triggers, const char *name, Oid schema)
@@ -84,9 +95,7 @@ find_table(ChashCatalog *catalog, int number, Relation triggers, const char *nam
 	} part;
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table %s of the extension \"chash\" is missing", name)));
+		report_dropped();
 	table = ((Form_pg_class) GETSTRUCT(tuple))->oid;
 	part.object = table;
 	part.version = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
@@ -126,8 +135,9 @@ find_catalog(Oid function, ChashCatalog *catalog)
 	Relation triggers;
 
 	if (!OidIsValid(schema))
-		elog(ERROR, "cache lookup failed for function %u", function);
+		report_dropped();
 	memset(catalog, 0, sizeof(*catalog));
+	catalog->function = function;
 	catalog->guarded = true;
 	catalog->object_count = CHASH_TABLES;
 	triggers = table_open(TriggerRelationId, AccessShareLock);
@@ -191,6 +201,10 @@ chash_catalog_check_snapshot(const ChashCatalog *catalog)
 {
 	if (!IsolationUsesXactSnapshot())
 		return;
+
+	/* The tables are locked only now, and can be others than when they were found. */
+	(void) chash_catalog_prepare_write(catalog);
+	catalog = chash_catalog(catalog->function);
 	for (int i = 0; i < CHASH_TABLES; i++)
 	{
 		if (is_newer(catalog->written[i], GetTransactionSnapshot()))
@@ -207,9 +221,7 @@ chash_catalog_schema(const ChashCatalog *catalog)
 	char *name = get_namespace_name(get_rel_namespace(catalog->rings));
 
 	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("the tables of the extension \"chash\" have been dropped")));
+		report_dropped();
 	return quote_identifier(name);
 }
 
@@ -322,7 +334,7 @@ chash_catalog_prepare_write(const ChashCatalog *catalog)
 		Relation table = try_table_open(tables[i], RowExclusiveLock);
 
 		if (table == NULL)
-			(void) chash_catalog_schema(catalog);
+			report_dropped();
 		if (!chash_catalog_check_columns(catalog, table))
 			chash_report_older_script();
 		others |= check_triggers(table);
@@ -333,12 +345,12 @@ chash_catalog_prepare_write(const ChashCatalog *catalog)
 
 /* Opens a table for reading; it can have been dropped since it was found. */
 static Relation
-open_table(const ChashCatalog *catalog, Oid oid)
+open_table(Oid oid)
 {
 	Relation table = try_table_open(oid, AccessShareLock);
 
 	if (table == NULL)
-		(void) chash_catalog_schema(catalog);
+		report_dropped();
 	return table;
 }
 
@@ -356,7 +368,7 @@ begin_scan(Relation table, const char *ring, Snapshot snapshot)
 bool
 chash_catalog_has_ring(const ChashCatalog *catalog, const char *ring, Snapshot snapshot)
 {
-	Relation table = open_table(catalog, catalog->rings);
+	Relation table = open_table(catalog->rings);
 	SysScanDesc scan = begin_scan(table, ring, snapshot);
 	bool found = HeapTupleIsValid(systable_getnext(scan));
 
@@ -369,7 +381,7 @@ bool
 chash_catalog_fetch_ring(const ChashCatalog *catalog, const char *ring, Snapshot snapshot,
 						 ChashRingRow *row)
 {
-	Relation table = open_table(catalog, catalog->rings);
+	Relation table = open_table(catalog->rings);
 	SysScanDesc scan;
 	HeapTuple tuple;
 	bool older = !chash_catalog_check_columns(catalog, table);
@@ -423,7 +435,7 @@ void
 chash_catalog_scan(const ChashCatalog *catalog, Oid table_oid, const char *ring, Snapshot snapshot,
 				   ChashRowCallback callback, void *argument)
 {
-	Relation table = open_table(catalog, table_oid);
+	Relation table = open_table(table_oid);
 	SysScanDesc scan;
 	HeapTuple tuple;
 

@@ -86,6 +86,7 @@ StaticAssertDecl(CHASH_MAX_COLUMNS >= (int) NODES_COLUMNS &&
  */
 typedef struct ChashCatalog
 {
+	Oid function; /* by which it was found */
 	Oid rings;
 	Oid nodes;
 	Oid history;
