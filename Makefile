@@ -1,13 +1,22 @@
 # chash: consistent-hash-ring sharding in SQL
 #
 #	make && make install		build and install, for the server of PG_CONFIG
-#	make installcheck			tests against a running server that has it
+#	make installcheck			tests against a running server that has it:
+#						pg_regress and isolation tests
+#	make prove_installcheck		TAP tests, which start servers of their own
+#						(PROVE_TESTS and PROVE_FLAGS are passed on)
+#
+# All of it works in a directory of its own as well: make -f /where/it/is/Makefile
+
+# Where this file is, which need not be where it is built.
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+files_here = $(sort $(patsubst $(HERE)%,%,$(wildcard $(addprefix $(HERE),$(1)))))
 
 EXTENSION = chash
 EXTVERSION = 0.3.0
 MODULE_big = chash
 # The present version as a whole, and how to get from one version to the next.
-DATA = $(sort $(wildcard chash--*.sql))
+DATA = $(call files_here,chash--*.sql)
 
 OBJS = \
 	src/chash.o \
@@ -49,14 +58,28 @@ OBJS = \
 PG_CPPFLAGS = -DNDEBUG -DCHASH_VERSION=\"$(EXTVERSION)\"
 PG_CFLAGS = -O3 -std=gnu11 -Wno-declaration-after-statement
 
-REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-REGRESS_OPTS = --inputdir=. --load-extension=chash
-ISOLATION = $(patsubst test/isolation/specs/%.spec,%,$(sort $(wildcard test/isolation/specs/*.spec)))
-ISOLATION_OPTS = --inputdir=test/isolation --load-extension=chash
+REGRESS = $(patsubst sql/%.sql,%,$(call files_here,sql/*.sql))
+REGRESS_OPTS = --load-extension=chash
+ISOLATION = $(patsubst test/isolation/specs/%.spec,%,$(call files_here,test/isolation/specs/*.spec))
+ISOLATION_OPTS = --inputdir=$(srcdir)/test/isolation --load-extension=chash
+# Whatever the server's own encoding and locale are.
+ENCODING = UTF8
+NO_LOCALE = 1
+
+# Not TAP_TESTS, which would make them a part of installcheck.
+PROVE_TESTS = test/tap/*.pl
+EXTRA_CLEAN = tmp_check
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-# The headers are few and small: whoever changes one builds everything anew.
-$(OBJS): $(wildcard src/*.h src/*/*.h)
+$(shell mkdir -p $(sort $(dir $(OBJS))))
+
+# The headers are few and small: whoever changes one builds everything anew, the
+# bitcode for JIT compilation included.
+$(OBJS) $(OBJS:.o=.bc): $(call files_here,src/*.h src/*/*.h)
+
+.PHONY: prove_installcheck
+prove_installcheck:
+	$(prove_installcheck)

@@ -13,6 +13,58 @@
 #endif
 
 /*
+ * 19 builds jsonb in a JsonbInState, which the result is left in;
+ * pushJsonbValue used to return it, and to take the list of parse states alone.
+ */
+#if PG_VERSION_NUM < 190000
+#include "utils/jsonb.h"
+
+typedef struct JsonbInState
+{
+	JsonbValue *result;
+	JsonbParseState *parseState;
+} JsonbInState;
+
+static inline void
+chash_push_jsonb_value(JsonbInState *state, JsonbIteratorToken token, JsonbValue *value)
+{
+	state->result = pushJsonbValue(&state->parseState, token, value);
+}
+
+#define pushJsonbValue chash_push_jsonb_value
+#endif
+
+/*
+ * 19 passes an argument on to the function that initializes a named segment of
+ * dynamic shared memory.
+ */
+#if PG_VERSION_NUM >= 190000
+#define CHASH_INIT_SEGMENT_PARAMETERS void *address, void *argument
+#else
+#define CHASH_INIT_SEGMENT_PARAMETERS void *address
+#define GetNamedDSMSegment(name, size, init, found, argument) \
+	GetNamedDSMSegment(name, size, init, found)
+#endif
+
+/*
+ * 19 takes the name of a tranche of locks where its number is allocated, and lets
+ * all backends know it; before, each of them had to register it.
+ */
+#if PG_VERSION_NUM >= 190000
+#define LWLockRegisterTranche(tranche, name) ((void) 0)
+#else
+#include "storage/lwlock.h"
+#define LWLockNewTrancheId(name) LWLockNewTrancheId()
+#endif
+
+/*
+ * 19 no longer includes this with the headers for set-returning functions.
+ */
+#if PG_VERSION_NUM >= 190000
+#include "utils/tuplestore.h"
+#endif
+
+/*
  * 18 brought PG_MODULE_MAGIC_EXT, by which pg_get_loaded_modules() can tell
  * name and version (commit 9324c8c58).
  */

@@ -4,7 +4,7 @@
 # the exit status is not zero if anything failed.  Installs what is missing,
 # works in a temporary directory, leaves nothing behind (see setup.sh).
 #
-#   bash test/run.sh                  everything
+#   bash test/run.sh                  everything, which takes six to eight minutes
 #   bash test/run.sh regress tap      these stages alone
 #
 # Settings in the environment:
@@ -35,8 +35,6 @@
 # shellcheck source=test/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-STAGES=(format hygiene build unit regress isolation tap model readme drivers docs demo)
-
 # Warnings of -Wextra that PostgreSQL's own headers give rise to.
 HEADER_EXCEPTIONS='-Wno-sign-compare -Wno-unused-parameter'
 WARNINGS="-Wall -Wextra -Werror $HEADER_EXCEPTIONS"
@@ -51,9 +49,7 @@ usage()
 
 stages=("$@")
 [ "${#stages[@]}" -gt 0 ] || stages=("${STAGES[@]}")
-for stage in "${stages[@]}"; do
-	[[ " ${STAGES[*]} " == *" $stage "* ]] || usage
-done
+known_stages "${stages[@]}" || usage
 
 needs=(build test)
 [[ " ${stages[*]} " != *" drivers "* ]] || needs+=(drivers)
@@ -78,10 +74,13 @@ fail()
 	printf '  not ok: %s\n' "$*"
 }
 
+# What was skipped, and why; a line for each.
+reasons=()
+
 skip()
 {
 	skipped=$((skipped + 1))
-	printf '  skipped: %s\n' "$*"
+	reasons+=("$*")
 }
 
 # Prints the end of a log, set off from the rest, without what went well.
@@ -113,15 +112,18 @@ count()
 # Adds numbers of passed, failed and skipped tests that a stage's part reports.
 # A part that reports no failure but ends badly, or reports nothing at all, has
 # failed once more.  Succeeds if nothing failed.
+part_start=0
 add_counts()
 {
 	local name=$1 status=$2 ok=$3 not_ok=$4 left_out=${5:-0}
 
+	printf '  %s: %d ok, %d not ok, %d s\n' "$name" "$ok" "$not_ok" $((SECONDS - part_start))
+	part_start=$SECONDS
 	passed=$((passed + ok))
 	failed=$((failed + not_ok))
 	skipped=$((skipped + left_out))
 	if [ "$not_ok" -gt 0 ]; then
-		printf '  not ok: %s: %s of %s tests\n' "$name" "$not_ok" $((ok + not_ok))
+		printf '  not ok: %s\n' "$name"
 	elif [ "$status" -eq 124 ]; then
 		fail "$name: not finished after $TIME_LIMIT seconds"
 	elif [ "$status" -ne 0 ]; then
@@ -145,6 +147,9 @@ add_tap_counts()
 	not_ok=$(count '^not ok ' "$log")
 	skips=$(count '^ok .*# *(skip|SKIP)' "$log")
 	todos=$(count '^not ok .*# *(todo|TODO)' "$log")
+	mapfile -t -O "${#reasons[@]}" reasons < <(sed -nE \
+		-e 's/^([^ ]+) \.+ skipped: (.*)/\1: \2/p' \
+		-e "s/^(1\\.\\.0|ok .*) # *(skip|SKIP) *(.*)/$name: \\3/p" "$log")
 	add_counts "$name" "$status" $((ok - skips)) $((not_ok - todos + unseen)) \
 		$((skips + todos + $(count '^1\.\.0 # *(skip|SKIP)|^[^ ]+ \.+ skipped: ' "$log")))
 }
@@ -181,13 +186,12 @@ need_cluster()
 	fi
 }
 
-# without_preloading COMMAND...: runs it on the cluster without chash preloaded.
-without_preloading()
+# elsewhere COMMAND...: runs it with a server that has chash not preloaded, and that
+# was not made for UTF8.
+elsewhere()
 {
-	need_cluster || return 0
-	setup_preload ''
-	"$@"
-	setup_preload chash
+	need_build || return 0
+	with_other_cluster "$@"
 }
 
 # fresh_database NAME: creates it and makes it the one to connect to.
@@ -250,6 +254,28 @@ ring_is_free_of_postgresql()
 	return $bad
 }
 
+# Each directory of src may include headers of those after it, and none before it.
+ROOMS='api migrate change cache store ring'
+includes_point_one_way()
+{
+	local room above='' bad=0
+
+	for room in $ROOMS; do
+		if [ -n "$above" ] && [ -d "src/$room" ] &&
+			grep -rnE "^#include \"\.\./($above)/" --include='*.[ch]' "src/$room"; then
+			bad=1
+		fi
+		above+=${above:+|}$room
+	done
+	return $bad
+}
+
+# SQL functions have the names that they have in SQL.
+ring_names_are_of_the_ring()
+{
+	! grep -rnE '^chash_ring_\w+\(' --include='*.c' src | grep -vE '^src/ring/|PG_FUNCTION_ARGS'
+}
+
 version_tests_are_in_compat_h()
 {
 	! grep -rnE 'PG_VERSION_NUM|PG_MAJORVERSION' --include='*.[ch]' src | grep -v '^src/compat\.h:'
@@ -287,14 +313,49 @@ version_is_the_same_everywhere()
 stage_hygiene()
 {
 	check "src/ring includes no header of PostgreSQL" ring_is_free_of_postgresql
+	check "each directory of src includes only those below it" includes_point_one_way
+	check "functions of src/ring alone are named chash_ring_*" ring_names_are_of_the_ring
 	check "PG_VERSION_NUM stands in src/compat.h alone" version_tests_are_in_compat_h
 	check "the version is the same everywhere" version_is_the_same_everywhere
+}
+
+# As packaging does it: in another directory, from sources that nobody can write to,
+# and to be installed elsewhere.  Neither warnings nor speed matter.
+builds_in_another_directory()
+{
+	local build=$CHASH_TMP/build options=(-s PG_CONFIG="$CHASH_PG_CONFIG" with_llvm=no PG_CFLAGS='-std=gnu11 -O0')
+
+	mkdir -p "$build/elsewhere"
+	copy_source . "$build/source"
+	chmod -R a-w "$build/source"
+	make -C "$build/elsewhere" -f "$build/source/Makefile" "${options[@]}" -j "$(getconf _NPROCESSORS_ONLN)" all &&
+		make -C "$build/elsewhere" -f "$build/source/Makefile" "${options[@]}" DESTDIR="$build/root" install &&
+		[ "$(find "$build/root" -name 'chash*.sql' | wc -l)" -eq "$(find . -maxdepth 1 -name 'chash--*.sql' | wc -l)" ] &&
+		find "$build/root" -name chash.so | grep .
+}
+
+# Nothing of what has been built, for JIT compilation too, stays when a header changes.
+headers_are_followed()
+{
+	local files file log=$CHASH_TMP/log/headers.log bad=0
+
+	mapfile -t files < <(find src -name '*.o' -o -name '*.bc')
+	make -s -q PG_CONFIG="$CHASH_PG_CONFIG" "${files[@]}" || { printf 'not all is up to date\n'; return 1; }
+	make -n PG_CONFIG="$CHASH_PG_CONFIG" --what-if=src/compat.h "${files[@]}" >"$log"
+	for file in "${files[@]}"; do
+		grep -q -- " -o $file " "$log" || { printf 'not made again: %s\n' "$file"; bad=1; }
+	done
+	return $bad
 }
 
 stage_build()
 {
 	if need_build; then
 		pass
+		check "what is built follows headers" headers_are_followed
+		check "build in another directory" builds_in_another_directory
+		chmod -R u+w "$CHASH_TMP/build"
+		rm -rf "$CHASH_TMP/build"
 	else
 		fail "build with $WARNINGS"
 	fi
@@ -344,18 +405,16 @@ pg_regress()
 	fi
 }
 
-# Before PostgreSQL 17 there is no shared cache without preloading, and since
-# then it is had in another way: all of this is tested with and without.
 stage_regress()
 {
 	pg_regress "regression tests" regression.diffs ISOLATION=
-	without_preloading pg_regress "regression tests without preloading" regression.diffs ISOLATION=
+	elsewhere pg_regress "regression tests without preloading" regression.diffs ISOLATION=
 }
 
 stage_isolation()
 {
 	pg_regress "isolation tests" output_iso/regression.diffs REGRESS=
-	without_preloading pg_regress "isolation tests without preloading" output_iso/regression.diffs REGRESS=
+	elsewhere pg_regress "isolation tests without preloading" output_iso/regression.diffs REGRESS=
 }
 
 # Builds chash for the older PostgreSQL as well, in a private installation of that.
@@ -386,49 +445,69 @@ stage_tap()
 	tap_tests "TAP tests without preloading" 0
 }
 
+# progress LOG: copies what prove prints to a log, and names each file that ends.
+progress()
+{
+	local line file=
+
+	while IFS= read -r line; do
+		printf '%s\n' "$line" >>"$1"
+		if [[ $line =~ ^test/tap/([^\ ]+)\ \.+ ]]; then
+			file=${BASH_REMATCH[1]}
+		fi
+		if [ -n "$file" ] && [[ $line =~ ^(.*\ \.+\ )?(ok|skipped:|Failed|Dubious) ]] && [[ $line != "ok "* ]]; then
+			printf '    %s: %s\n' "$file" "${BASH_REMATCH[2]%:}"
+			file=
+		fi
+	done
+}
+
 # tap_tests NAME PRELOAD
 tap_tests()
 {
-	local name=$1 log=$CHASH_TMP/log/tap.log pgxs status=0 died tests
+	local name=$1 log=$CHASH_TMP/log/tap.log pgxs reader status=0 died
 
 	if ! need_build; then
 		fail "$name: nothing to test"
 		return
 	fi
-	if ! ls test/tap/*.pl >/dev/null 2>&1; then
-		fail "$name: there are none in test/tap"
-		return
-	fi
 	pgxs=$(cd "$(dirname "$("$CHASH_PG_CONFIG" --pgxs)")/../.." && pwd)
 	if [ ! -d "$pgxs/src/test/perl/PostgreSQL/Test" ]; then
-		skip "$name, since this PostgreSQL comes without its Perl modules for tests"
+		skip "$name: this PostgreSQL comes without its Perl modules for tests"
 		return
 	fi
-	read -ra tests <<<"${PROVE_TESTS:-}"
-	[ "${#tests[@]}" -gt 0 ] || tests=(test/tap/*.pl)
-	mkdir "$CHASH_TMP/tap"
 	export CHASH_TEST_PRELOAD=$2
+	: >"$log"
+	mkfifo "$CHASH_TMP/tap"
+	progress "$log" <"$CHASH_TMP/tap" &
+	reader=$!
 	# The modules take these for a setting of the servers that they start.
 	limited "$TIME_LIMIT" env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE \
-		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		TESTDIR="$CHASH_TMP/tap" TESTDATADIR="$CHASH_TMP/tap/tmp_check" \
-		TESTLOGDIR="$CHASH_TMP/tap/log" \
-		prove --jobs "$(getconf _NPROCESSORS_ONLN)" --verbose -I "$pgxs/src/test/perl" "${tests[@]}" >"$log" 2>&1 || status=$?
-	sed -n 's/^test\/tap\/[^ ]* \.* skipped: /  skipped: /p' "$log"
+		make -s prove_installcheck PG_CONFIG="$CHASH_PG_CONFIG" ${PROVE_TESTS:+PROVE_TESTS="$PROVE_TESTS"} \
+		PROVE_FLAGS="--jobs $(getconf _NPROCESSORS_ONLN) --verbose" >"$CHASH_TMP/tap" 2>&1 || status=$?
+	# Whoever a test has left behind may hold the pipe open.
+	for _ in 1 2 3 4 5; do
+		kill -0 "$reader" 2>/dev/null || break
+		sleep 1
+	done
+	kill "$reader" 2>/dev/null || true
+	wait "$reader" || true
+	rm "$CHASH_TMP/tap"
 	# A file that breaks off between two tests has no "not ok" line.
 	died=$(count '^test/tap/.*\(Wstat: .*Failed: 0\)$' "$log")
 	if ! add_tap_counts "$name" $status "$log" "$died"; then
-		grep -E '^not ok|^# ' "$log" | head -n 60 | sed 's/^/  | /' || true
+		# The rest of what begins like this is what was sent to a session, and came back.
+		grep -E '^not ok|^# {1,6}(Failed|at|got|expected|Looks like)' "$log" | head -n 60 | sed 's/^/  | /' || true
 		sed -n '/^Test Summary Report/,$p' "$log" | sed 's/^/  | /'
 		# What such a file says goes to a log of its own.
 		sed -n 's|^test/tap/\(.*\)\.pl *(Wstat: .*|\1|p' "$log" | while read -r file; do
-			find "$CHASH_TMP/tap" -name "regress_log_$file" | while read -r log; do
+			find tmp_check -name "regress_log_$file" | while read -r log; do
 				printf '  end of %s:\n' "${log##*/}"
 				show "$log"
 			done
 		done
 	fi
-	rm -rf "$CHASH_TMP/tap"
+	rm -rf tmp_check
 }
 
 # model_test NAME PROGRAM ARGUMENT...: counts what "N passed, N failed" in its
@@ -488,7 +567,6 @@ stage_drivers()
 	fi
 	mkdir "$CHASH_TMP/drivers"
 	limited "$TIME_LIMIT" "$PYTHON" test/drivers/examples.py docs/drivers.md "$CHASH_TMP/drivers" >"$log" 2>&1 || status=$?
-	sed -n 's/^ok [0-9]* - \(.*\) # SKIP /  skipped: \1: /p' "$log"
 	add_tap_counts "examples for drivers" $status "$log" ||
 		grep -v '^ok ' "$log" | sed 's/^/  | /' || true
 	rm -rf "$CHASH_TMP/drivers"
@@ -520,9 +598,11 @@ stage_demo()
 
 # ---------------------------------------------------------------------------
 
+[ $# -gt 0 ] || say "All stages take six to eight minutes, the longest of them (tap) half of it."
 for stage in "${stages[@]}"; do
 	before=("$passed" "$failed" "$skipped")
 	start=$SECONDS
+	part_start=$SECONDS
 	printf '%s\n' "$stage"
 	"stage_$stage"
 	printf '  %d ok, %d not ok, %d skipped, %d s\n' $((passed - before[0])) $((failed - before[1])) \
@@ -531,6 +611,10 @@ done
 
 setup_end
 
+if [ "${#reasons[@]}" -gt 0 ]; then
+	printf 'Skipped, because what they need is not here; this is no fault of chash:\n'
+	printf '  %s\n' "${reasons[@]}" | sort | uniq -c | sed -E 's/^( +)1 /\1/; s/^ +([0-9]+) +(.*)/  \2 (\1 times)/; s/^ +/  /'
+fi
 summary="$passed passed, $failed failed"
 [ "$skipped" -eq 0 ] || summary+=", $skipped skipped"
 printf '%s\n' "$summary"

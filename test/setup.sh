@@ -7,6 +7,9 @@
 # reached through a Unix socket in the same temporary directory only.  All of it
 # is removed when the script ends, however it ends.
 #
+# The temporary directory is below TMPDIR if programs can be run there, or else
+# below /tmp or /var/tmp.
+#
 # PG_CONFIG in the environment chooses a PostgreSQL installation; without it the
 # newest one that can build extensions is taken.
 #
@@ -19,7 +22,7 @@
 #   setup_installation    makes the private installation
 #   setup_build COPT      builds chash with these compiler options, and installs it there
 #   setup_cluster         starts the throwaway cluster, with chash preloaded
-#   setup_preload LIBRARY restarts it with other libraries preloaded, or with none
+#   with_other_cluster COMMAND...   runs a command with another one meanwhile
 #   limited SECONDS COMMAND...   runs a command for no longer than that
 #   setup_end             removes everything (also done at exit)
 #
@@ -30,6 +33,9 @@ set -euo pipefail
 
 CHASH_OLDEST_POSTGRESQL=15
 
+# The stages of run.sh, in order.
+STAGES=(format hygiene build unit regress isolation tap model readme drivers docs demo)
+
 say()
 {
 	printf '%s\n' "$*"
@@ -39,6 +45,16 @@ die()
 {
 	printf '%s\n' "$*" >&2
 	exit 1
+}
+
+# known_stages STAGE...: are all of these among them?
+known_stages()
+{
+	local stage
+
+	for stage in "$@"; do
+		[[ " ${STAGES[*]} " == *" $stage "* ]] || return 1
+	done
 }
 
 # ---------------------------------------------------------------------------
@@ -218,7 +234,7 @@ INSTALL_SCRIPT='
 
 install_missing()
 {
-	local packages log=$CHASH_TMP/log/install.log
+	local packages wanted log=$CHASH_TMP/log/install.log
 
 	if [ -n "${PG_CONFIG:-}" ] && ! find_pg_config >/dev/null; then
 		die "PG_CONFIG=$PG_CONFIG is not the pg_config of a PostgreSQL $CHASH_OLDEST_POSTGRESQL or later" \
@@ -233,12 +249,14 @@ install_missing()
 			"PostgreSQL $CHASH_OLDEST_POSTGRESQL or later): ${packages[*]}"
 	fi
 
+	# Before sudo asks for a password.
+	wanted=${packages[*]}
+	say "Installing what is missing: $wanted"
 	# A list that cannot be fetched need not be one that matters.  Only with
 	# lists is it known what "postgresql" stands for, so look again.
-	say "Installing what is missing ..."
 	as_root apt-get update >"$log" 2>&1 || true
 	mapfile -t packages < <(missing_packages "$@")
-	say "  ${packages[*]}"
+	[ "${packages[*]}" = "$wanted" ] || say "  now known to be: ${packages[*]}"
 	if ! as_root sh -c "$INSTALL_SCRIPT" sh "${packages[@]}" >>"$log" 2>&1; then
 		tail -n 20 "$log" >&2
 		die "Could not install: ${packages[*]}"
@@ -325,6 +343,12 @@ limited()
 	return "$status"
 }
 
+# Also what was copied from where nobody may write.
+remove_tree()
+{
+	rm -rf "$1" 2>/dev/null || { chmod -R u+rwX "$1" && rm -rf "$1"; } 2>/dev/null
+}
+
 setup_end()
 {
 	trap '' HUP INT TERM
@@ -337,7 +361,7 @@ setup_end()
 		stop_servers
 		cd /
 		# Once more if something was still writing.
-		rm -rf "$CHASH_TMP" 2>/dev/null || { sleep 2 && rm -rf "$CHASH_TMP"; }
+		remove_tree "$CHASH_TMP" || { sleep 2 && rm -rf "$CHASH_TMP"; }
 		CHASH_TMP=
 	fi
 	trap - HUP INT TERM
@@ -351,18 +375,76 @@ setup_traps()
 	trap setup_end EXIT
 }
 
-# Copies the source tree, without what a build or a test run left in it.
+# Copies the source tree, without what a build or a test run left in it.  The
+# copy can be written to, even if the tree cannot.
 copy_source()
 {
 	mkdir -p "$2"
-	tar -C "$1" --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
+	tar -C "$1" --mode=u+rwX --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
 		--exclude=__pycache__ --exclude=./results --exclude=./output_iso --exclude=./tmp_check \
 		--exclude=./log --exclude='./regression.*' -cf - . | tar -C "$2" -xf -
 }
 
+# PostgreSQL refuses to run as root.  Prints who is to run it instead.
+ordinary_user()
+{
+	if [ "$(id -u)" -ne 0 ]; then
+		id -un
+	elif id postgres >/dev/null 2>&1; then
+		echo postgres
+	else
+		echo nobody
+	fi
+}
+
+# as_ordinary_user COMMAND...: goes on with it as this user.
+as_ordinary_user()
+{
+	local user
+
+	user=$(ordinary_user)
+	if [ "$(id -u)" -ne 0 ]; then
+		exec "$@"
+	fi
+	exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
+		env USER="$user" LOGNAME="$user" "$@"
+}
+
+# The longest name of a directory in which sockets, and those of the servers that
+# TAP tests start, have names of no more than 107 bytes.
+LONGEST_DIRECTORY=50
+
+# Can the ordinary user run a program in this directory?
+can_run_in()
+{
+	[ "${#1}" -le "$LONGEST_DIRECTORY" ] &&
+		{ [ "$(id -u)" -ne 0 ] || chown "$(ordinary_user)" "$1"; } &&
+		printf '#!/bin/sh\n' >"$1/probe" &&
+		chmod 755 "$1/probe" &&
+		(as_ordinary_user "$1/probe") 2>/dev/null &&
+		rm "$1/probe"
+}
+
+# Makes the temporary directory, and sets CHASH_TMP to its name.
+make_temporary_directory()
+{
+	local base
+
+	for base in ${TMPDIR:+"$TMPDIR"} /tmp /var/tmp; do
+		CHASH_TMP=$(mktemp -d "$base/chash.XXXXXX" 2>/dev/null) || continue
+		CHASH_TMP=$(cd "$CHASH_TMP" && pwd -P)
+		! can_run_in "$CHASH_TMP" || return 0
+		rm -rf "$CHASH_TMP"
+		CHASH_TMP=
+		say "Programs cannot be run below $base by user $(ordinary_user), or its name is too long; trying elsewhere."
+	done
+	die "There is no place for temporary files: set TMPDIR to a directory that user $(ordinary_user) can" \
+		"run programs in (not mounted noexec), of less than $((LONGEST_DIRECTORY - 13)) bytes."
+}
+
 setup_begin()
 {
-	local script=$1 needs=() root user variable
+	local script=$1 needs=() root variable
 
 	shift
 	while [ "$1" != -- ]; do
@@ -383,10 +465,7 @@ setup_begin()
 		return 0
 	fi
 
-	# Not below $TMPDIR: that may be out of another user's reach, and too long
-	# for the name of a socket (107 bytes).
-	CHASH_TMP=$(mktemp -d /tmp/chash.XXXXXX)
-	CHASH_TMP=$(cd "$CHASH_TMP" && pwd -P)
+	make_temporary_directory
 	setup_traps
 	mkdir "$CHASH_TMP/tmp" "$CHASH_TMP/log"
 	install_missing "${needs[@]}"
@@ -402,18 +481,8 @@ setup_begin()
 	export CHASH_TMP PG_CONFIG LC_ALL=C.UTF-8 TMPDIR="$CHASH_TMP/tmp" HOME="$CHASH_TMP/tmp"
 
 	cd "$CHASH_TMP/source"
-	if [ "$(id -u)" -ne 0 ]; then
-		exec bash "$CHASH_TMP/source/test/$script" "$@"
-	fi
-
-	# PostgreSQL refuses to run as root.
-	user=nobody
-	if id postgres >/dev/null 2>&1; then
-		user=postgres
-	fi
-	chown -R "$user:" "$CHASH_TMP"
-	exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
-		env USER="$user" LOGNAME="$user" bash "$CHASH_TMP/source/test/$script" "$@"
+	[ "$(id -u)" -ne 0 ] || chown -R "$(ordinary_user):" "$CHASH_TMP"
+	as_ordinary_user bash "$CHASH_TMP/source/test/$script" "$@"
 }
 
 # ---------------------------------------------------------------------------
@@ -440,6 +509,7 @@ private_installation()
 		directory=$("$pg_config" $option)
 		mkdir -p "$root$directory"
 		cp -a "$directory/." "$root$directory/"
+		chmod -R u+rwX "$root$directory"
 	done
 	for option in --includedir --pkgincludedir --includedir-server --libdir; do
 		directory=$("$pg_config" $option)
@@ -468,38 +538,47 @@ setup_build()
 		make -s PG_CONFIG="$CHASH_PG_CONFIG" COPT="$1" install
 }
 
+# start_cluster NAME PORT ENCODING PRELOAD: makes and starts a server, and makes it
+# the one to connect to.
 start_cluster()
 {
-	local log=$CHASH_TMP/log/server.log
+	local data=$CHASH_TMP/$1 log=$CHASH_TMP/log/$1.log
 
-	if ! pg_ctl -D "$CHASH_TMP/data" -l "$log" -w "$1" >/dev/null; then
-		tail -n 20 "$log" >&2
-		die "The server did not start."
-	fi
-}
-
-setup_preload()
-{
-	printf "shared_preload_libraries = '%s'\n" "$1" >>"$CHASH_TMP/data/postgresql.conf"
-	start_cluster restart
-}
-
-setup_cluster()
-{
-	local data=$CHASH_TMP/data log=$CHASH_TMP/log/server.log
-
-	if ! initdb -D "$data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$log" 2>&1; then
+	if ! initdb -D "$data" -U postgres -A trust -E "$3" --locale=C --no-sync >"$log" 2>&1; then
 		cat "$log" >&2
 		die "initdb failed."
 	fi
 	cat >>"$data/postgresql.conf" <<-CONF
 		listen_addresses = ''
 		unix_socket_directories = '$CHASH_TMP'
+		port = $2
 		fsync = off
 		synchronous_commit = off
 		full_page_writes = off
-		shared_preload_libraries = 'chash'
+		shared_preload_libraries = '$4'
 	CONF
-	start_cluster start
-	export PGHOST=$CHASH_TMP PGPORT=5432 PGUSER=postgres PGDATABASE=postgres PGCLIENTENCODING=UTF8
+	if ! pg_ctl -D "$data" -l "$log" -w start >/dev/null; then
+		tail -n 20 "$log" >&2
+		die "The server did not start."
+	fi
+	export PGHOST=$CHASH_TMP PGPORT=$2 PGUSER=postgres PGDATABASE=postgres
+}
+
+setup_cluster()
+{
+	start_cluster data 5432 UTF8 chash
+	export PGCLIENTENCODING=UTF8
+}
+
+# Before PostgreSQL 17 there is no shared cache without preloading, and since then
+# it is had in another way.  And not every server is made for UTF8.
+with_other_cluster()
+{
+	# A server would take it for its own.
+	unset PGCLIENTENCODING
+	start_cluster other 5433 LATIN1 ''
+	"$@"
+	pg_ctl -D "$CHASH_TMP/other" -m fast -w stop >/dev/null
+	rm -rf "$CHASH_TMP/other"
+	export PGPORT=5432 PGCLIENTENCODING=UTF8
 }

@@ -254,7 +254,7 @@ chash_changes_from_json(Jsonb *json, uint32 *count)
  */
 
 static void
-push_key(JsonbParseState **state, const char *key)
+push_key(JsonbInState *state, const char *key)
 {
 	JsonbValue value;
 
@@ -265,7 +265,7 @@ push_key(JsonbParseState **state, const char *key)
 }
 
 static void
-push_string(JsonbParseState **state, const char *key, const char *string)
+push_string(JsonbInState *state, const char *key, const char *string)
 {
 	JsonbValue value = {.type = jbvNull};
 
@@ -280,7 +280,7 @@ push_string(JsonbParseState **state, const char *key, const char *string)
 }
 
 static void
-push_number(JsonbParseState **state, JsonbIteratorToken token, Numeric number)
+push_number(JsonbInState *state, JsonbIteratorToken token, Numeric number)
 {
 	JsonbValue value;
 
@@ -290,14 +290,14 @@ push_number(JsonbParseState **state, JsonbIteratorToken token, Numeric number)
 }
 
 static void
-push_integer(JsonbParseState **state, const char *key, int64 number)
+push_integer(JsonbInState *state, const char *key, int64 number)
 {
 	push_key(state, key);
 	push_number(state, WJB_VALUE, int64_to_numeric(number));
 }
 
 static void
-push_node(JsonbParseState **state, const ChashDefinition *definition, const ChashNode *node)
+push_node(JsonbInState *state, const ChashDefinition *definition, const ChashNode *node)
 {
 	JsonbValue info = {.type = jbvNull};
 
@@ -333,7 +333,7 @@ push_node(JsonbParseState **state, const ChashDefinition *definition, const Chas
 Jsonb *
 chash_definition_to_json(const ChashDefinition *definition)
 {
-	JsonbParseState *state = NULL;
+	JsonbInState state = {0};
 	JsonbValue hash_tags = {.type = jbvBool, .val.boolean = definition->ring.hash_tags};
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
@@ -358,7 +358,8 @@ chash_definition_to_json(const ChashDefinition *definition)
 		push_node(&state, definition, &definition->nodes[i]);
 	}
 	pushJsonbValue(&state, WJB_END_ARRAY, NULL);
-	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+	pushJsonbValue(&state, WJB_END_OBJECT, NULL);
+	return JsonbValueToJsonb(state.result);
 }
 
 /* ----------------------------------------------------------------

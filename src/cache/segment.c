@@ -124,7 +124,7 @@ typedef struct Anchor
 static Anchor *anchor = NULL;
 
 static void
-init_anchor(void *address)
+init_anchor(CHASH_INIT_SEGMENT_PARAMETERS)
 {
 	Anchor *made = address;
 
@@ -171,7 +171,7 @@ find_segment(void)
 	bool found;
 	uint32 handle;
 
-	anchor = GetNamedDSMSegment(SEGMENT_NAME, sizeof(Anchor), init_anchor, &found);
+	anchor = GetNamedDSMSegment(SEGMENT_NAME, sizeof(Anchor), init_anchor, &found, NULL);
 	handle = pg_atomic_read_u32(&anchor->handle);
 	return handle != DSM_HANDLE_INVALID ? dsm_attach(handle) : make_segment();
 }

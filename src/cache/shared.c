@@ -60,6 +60,9 @@
 
 #define NO_PLACE UINT32_MAX
 
+/* The wait event of the lock. */
+#define TRANCHE "ChashCache"
+
 typedef enum State
 {
 	FREE,
@@ -151,7 +154,7 @@ chash_shared_format(void *segment, Size size)
 		CHASH_PAGE_SIZE * chash_page_count(made->places_offset + count * sizeof(ChashSharedRing));
 	made->page_count = (size - made->pages_offset) / CHASH_PAGE_SIZE;
 	chash_pages_init(map(made), made->page_count);
-	LWLockInitialize(&made->lock, LWLockNewTrancheId());
+	LWLockInitialize(&made->lock, LWLockNewTrancheId(TRANCHE));
 	made->hand = 0;
 	made->unplaced = 0;
 	for (int cause = 0; cause < CAUSES; cause++)
@@ -177,7 +180,7 @@ void
 chash_shared_init(void *segment)
 {
 	cache = segment;
-	LWLockRegisterTranche(cache->lock.tranche, "ChashCache");
+	LWLockRegisterTranche(cache->lock.tranche, TRANCHE);
 }
 
 bool

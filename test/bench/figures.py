@@ -6,8 +6,7 @@ these ratios, and the extremes.
 import dataclasses
 import statistics
 
-COLUMNS = ["section", "name", "unit", "median", "min", "max", "yardstick", "ratio", "ratio_min", "ratio_max", "aim",
-           "met"]
+COLUMNS = ["section", "name", "unit", "median", "min", "max", "yardstick", "ratio", "ratio_min", "ratio_max"]
 
 
 @dataclasses.dataclass
@@ -23,11 +22,6 @@ class Figure:
     ratio: str = ""
     ratio_min: str = ""
     ratio_max: str = ""
-    aim: str = ""
-    met: str = ""
-
-    def number(self):
-        return float(self.median)
 
 
 def short(number):
@@ -40,22 +34,13 @@ def short(number):
     return f"{number:.{1 if abs(number) >= 10 else digits}f}" if abs(number) >= 0.1 else f"{number:.3g}"
 
 
-def figure(section, name, unit, values, yardstick="", base=None, under=None, at_most=None):
-    """A figure from its values, and those of its yardstick in the same rounds.
-
-    The aim, if there is one, is an upper bound: of the ratio (under), or of the figure itself (at_most).
-    """
+def figure(section, name, unit, values, yardstick="", base=None):
+    """A figure from its values, and those of its yardstick in the same rounds."""
     row = Figure(section, name, unit, short(statistics.median(values)), short(min(values)), short(max(values)))
     if base is not None:
         ratios = [value / against for value, against in zip(values, base)]
         row.yardstick = f"{yardstick}: {grouped(short(statistics.median(base)))} {unit}".strip()
         row.ratio, row.ratio_min, row.ratio_max = map(short, (statistics.median(ratios), min(ratios), max(ratios)))
-        if under is not None:
-            row.aim = f"{under:g} x"
-            row.met = "yes" if statistics.median(ratios) <= under else "no"
-    if at_most is not None:
-        row.aim = f"{at_most:g} {unit}"
-        row.met = "yes" if statistics.median(values) <= at_most else "no"
     return row
 
 
@@ -76,31 +61,14 @@ def grouped(number):
     return f"{float(number):,.0f}" if number.lstrip("-").isdigit() and len(number) > 3 else number
 
 
-def cells(row):
-    """The cells of a row for people."""
-    span = f"{row.ratio_min} – {row.ratio_max}" if row.ratio_min != row.ratio_max else ""
-    return [row.name, f"{grouped(row.median)} {row.unit}".strip(),
-            f"{grouped(row.min)} – {grouped(row.max)}" if row.min != row.max else "",
-            row.yardstick, row.ratio, span, row.aim + {"yes": ", met", "no": ", **not met**", "": ""}[row.met]]
-
-
-HEADINGS = ["what", "median", "min – max", "yardstick", "ratio", "min – max", "aim"]
-
-
 def markdown(rows):
-    """A Markdown table; columns that nothing stands in are left out."""
-    table = [cells(row) for row in rows]
-    used = [i for i in range(len(HEADINGS)) if any(line[i] for line in table)]
-    lines = ["| " + " | ".join(HEADINGS[i] for i in used) + " |", "|" + "---|" * len(used)]
-    lines += ["| " + " | ".join(line[i] for i in used) + " |" for line in table]
-    return "\n".join(lines)
-
-
-def plain(rows):
-    """The same for a terminal."""
-    table = [HEADINGS] + [cells(row) for row in rows]
-    used = [i for i in range(len(HEADINGS)) if any(line[i] for line in table[1:])]
-    widths = {i: max(len(line[i]) for line in table) for i in used}
-    left = (0, 3, 6)
-    return "\n".join("  " + "  ".join(line[i].ljust(widths[i]) if i in left else line[i].rjust(widths[i])
-                                      for i in used).replace("**", "").rstrip() for line in table)
+    """A Markdown table, which can be read on a terminal too; columns that nothing stands in are left out."""
+    table = [["what", "median", "min – max", "yardstick", "ratio", "min – max"]]
+    for row in rows:
+        span = f"{row.ratio_min} – {row.ratio_max}" if row.ratio_min != row.ratio_max else ""
+        table.append([row.name, f"{grouped(row.median)} {row.unit}".strip(),
+                      f"{grouped(row.min)} – {grouped(row.max)}" if row.min != row.max else "",
+                      row.yardstick, row.ratio, span])
+    columns = [column for column in zip(*table) if any(column[1:])]
+    lines = ["| " + " | ".join(line) + " |" for line in zip(*columns)]
+    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])

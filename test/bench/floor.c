@@ -1,12 +1,11 @@
 /*
  * floor.c
- *		The least that functions like those of chash can cost in a query.
+ *		The least that a function like chash_node can cost in a query.
  *
- * bench_nothing(text) gives the same text each time: what is left is the
- * executor and the calling convention.  bench_floor(text, nodes) hashes the key
- * and finds a name in the cheapest structure that we know of, without asking
- * whether it is still valid, which ring is meant, or how the database encodes
- * text.  It is no ring that could be used: points that do not fit are left out.
+ * bench_floor(text, nodes) hashes the key and finds a name in the cheapest
+ * structure that we know of, without asking whether it is still valid, which
+ * ring is meant, or how the database encodes text.  It is no ring that could be
+ * used: points that do not fit are left out.
  *
  *	cc -O3 -fPIC -shared -I$(pg_config --includedir-server) -o floor.so floor.c
  */
@@ -127,23 +126,6 @@ find(uint32 nodes)
 	map->another = first;
 	first = map;
 	return map;
-}
-
-PG_FUNCTION_INFO_V1(bench_nothing);
-
-Datum
-bench_nothing(PG_FUNCTION_ARGS)
-{
-	static Datum same = 0;
-
-	if (same == 0)
-	{
-		MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
-
-		same = CStringGetTextDatum("node-1");
-		MemoryContextSwitchTo(caller);
-	}
-	return same;
 }
 
 PG_FUNCTION_INFO_V1(bench_floor);

@@ -1,4 +1,4 @@
-"""What a call costs per row of a large query.
+"""What a call costs per row of a large query, and what one would write by hand.
 
 That is its marginal cost: the CPU time of a query that calls it for every row, less that of the same query without it.
 """
@@ -11,11 +11,39 @@ NODES = (10, 100, 1000, 10000)
 PASSES = 4
 SLICE = 40_000
 
+# The same by hand, on as many nodes and points: a name by the remainder of the hash, the point found by width_bucket
+# in constant arrays, and found in a table with a btree.
+BY_HAND = """
+CREATE FUNCTION bench_by_hand(n integer) RETURNS void LANGUAGE plpgsql AS $do$
+DECLARE
+    names text := (SELECT array_agg('node-' || i ORDER BY i) FROM generate_series(1, n) AS i)::text;
+    bounds text;
+    owners text;
+BEGIN
+    EXECUTE format('CREATE TABLE bench_points_%s (position bigint PRIMARY KEY, node text NOT NULL)', n);
+    EXECUTE format('INSERT INTO bench_points_%s SELECT position, min(node) FROM chash_points(%L) GROUP BY position',
+                   n, 'vnodes_' || n);
+    EXECUTE format($f$CREATE FUNCTION bench_modulo_%s(key text) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS
+        $b$SELECT (%L::text[])[1 + (hashtextextended(key, 0) & 9223372036854775807) %% %s]$b$$f$, n, names, n);
+    EXECUTE format('SELECT array_agg(position + 1 ORDER BY position)::text, '
+                   '(array_agg(substr(node, 6)::integer ORDER BY position) || '
+                   '(array_agg(substr(node, 6)::integer ORDER BY position))[1])::text FROM bench_points_%s', n)
+       INTO bounds, owners;
+    EXECUTE format($f$CREATE FUNCTION bench_width_bucket_%s(key text) RETURNS text
+        IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $b$
+        SELECT (%L::text[])[(%L::integer[])[1 + width_bucket(hashtextextended(key, 0), %L::bigint[])]]$b$$f$,
+        n, names, owners, bounds);
+END $do$;
+SELECT bench_by_hand(n) FROM unnest('{10,100,1000}'::integer[]) AS n;
+VACUUM (ANALYZE, FREEZE) bench_points_10, bench_points_100, bench_points_1000;
+"""
+
+SUBQUERY = """coalesce((SELECT node FROM bench_points_{n} WHERE position >= hashtextextended(s, 0)
+                        ORDER BY position LIMIT 1), (SELECT node FROM bench_points_{n} ORDER BY position LIMIT 1))"""
+
 # name: (expression, column that the query without it counts)
 CALLS = {
     HASH: ("hashtextextended(s, 0)", "s"),
-    "hashint8extended(bigint, 0)": ("hashint8extended(k, 0)", "k"),
-    "a C function that does nothing": ("bench_nothing(s)", "s"),
     **{f"the floor, {n:,} nodes": (f"bench_floor(s, {n})", "s") for n in NODES},
     "chash_hash(text)": ("chash_hash(s)", "s"),
     NODE: ("chash_node(s, 'vnodes_100')", "s"),
@@ -25,6 +53,13 @@ CALLS = {
     **{f"chash_node(text), {n:,} nodes, partitions": (f"chash_node(s, 'partitions_{n}')", "s")
        for n in NODES},
     "chash_replicas(text, 3), 100 nodes": ("chash_replicas(s, 3, 'vnodes_100')", "s"),
+}
+
+# These take long, and are called for fewer rows.
+SLOW = {
+    **{f"names[1 + hash % n], {n:,} nodes": (f"bench_modulo_{n}(s)", "s") for n in NODES[:3]},
+    **{f"width_bucket over constant arrays, {n:,} nodes": (f"bench_width_bucket_{n}(s)", "s") for n in NODES[:3]},
+    **{f"btree of points, subquery, {n:,} nodes": (SUBQUERY.format(n=n), "s") for n in NODES[:3]},
 }
 
 
@@ -79,26 +114,13 @@ def marginal(calls, table, rows, rounds, passes=PASSES):
     return values
 
 
-def measure(_, options):
+def measure(session, options):
+    session.answer(BY_HAND)
     values = marginal(CALLS, "bench_keys", options.rows, options.rounds)
-
-    def row(name, yardstick, under=None):
-        return figure("lookups", name, "ns", values[name], yardstick, values[yardstick], under)
-
-    return [
-        figure("lookups", HASH, "ns", values[HASH]),
-        row("hashint8extended(bigint, 0)", HASH),
-        row("a C function that does nothing", HASH),
-        *[row(f"the floor, {n:,} nodes", HASH) for n in NODES],
-        row("the floor, 10,000 nodes", "the floor, 10 nodes"),
-        row("chash_hash(text)", HASH),
-        row(NODE, HASH, 1.3),
-        row("chash_node(bigint), 100 nodes", HASH, 1.6),
-        row("chash_node(uuid), 100 nodes", HASH, 1.6),
-        row("chash_node(text), 10 nodes", HASH),
-        row("chash_node(text), 1,000 nodes", HASH),
-        row("chash_node(text), 10,000 nodes", HASH),
-        row("chash_node(text), 10,000 nodes", "chash_node(text), 10 nodes", 2),
-        *[row(f"chash_node(text), {n:,} nodes, partitions", HASH) for n in NODES],
-        row("chash_replicas(text, 3), 100 nodes", NODE, 4),
-    ]
+    values.update(marginal(SLOW, "bench_few", options.rows // 20, options.rounds, passes=1))
+    rows = [figure("lookups", HASH, "ns", values[HASH])]
+    for name in CALLS:
+        base = NODE if name.startswith("chash_replicas") else HASH
+        if name != HASH:
+            rows.append(figure("lookups", name, "ns", values[name], base, values[base]))
+    return rows + [figure("by_hand", name, "ns", values[name], NODE, values[NODE]) for name in SLOW]

@@ -4,33 +4,21 @@ import os
 import sys
 
 import balance
-import changes
-import clients
 import core
 import figures
 import fresh
-import indexes
-import instructions
 import lookups
-import moved
 import plans
-import recipes
 import sharing
 from session import Session
 
 SECTIONS = {
-    "lookups": (lookups, "a call's marginal cost per row of a large query"),
+    "lookups": (lookups, "a call's marginal cost per row of a large query, and the same by hand"),
     "core": (core, "src/ring by itself, without PostgreSQL"),
     "fresh": (fresh, "the first lookup of a session, building a ring, memory"),
     "sharing": (sharing, "the shared cache, sessions that come and go, many rings"),
     "plans": (plans, "what moves when a node is added"),
-    "recipes": (recipes, "what one would write by hand, or use instead"),
-    "indexes": (indexes, "indexes on hash positions"),
-    "clients": (clients, "lookups by several clients at once"),
-    "changes": (changes, "latency of lookups while the ring changes"),
-    "moved": (moved, "share of the keys that move when a node is added"),
     "balance": (balance, "busiest node against the mean"),
-    "instructions": (instructions, "instructions of a call, by what they are for"),
 }
 
 KEYS = """
@@ -40,7 +28,6 @@ CREATE UNLOGGED TABLE bench_keys AS
 CREATE UNLOGGED TABLE bench_few AS SELECT * FROM bench_keys WHERE k <= {few};
 CREATE UNIQUE INDEX ON bench_keys (k);
 VACUUM (ANALYZE, FREEZE) bench_keys, bench_few;
-CREATE FUNCTION bench_nothing(text) RETURNS text STABLE STRICT LANGUAGE c AS '{directory}/floor';
 CREATE FUNCTION bench_floor(text, integer) RETURNS text STABLE STRICT LANGUAGE c AS '{directory}/floor';
 CREATE FUNCTION bench_ring(n integer, placement text DEFAULT 'vnodes') RETURNS void LANGUAGE sql AS $$
     SELECT chash_create_ring(placement || '_' || n, placement => placement),
@@ -69,18 +56,14 @@ def about(session, options):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="table.sh", description="Measures how fast chash is.")
-    parser.add_argument("--output", metavar="FILE", help="write the figures to FILE too (.md: Markdown, else TSV)")
-    parser.add_argument("--write-tsv", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--write-md", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--output", metavar="FILE", help="write the figures to FILE too, for page.py")
+    parser.add_argument("--write", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: a first look, not a result")
     parser.add_argument("--only", metavar="A,B", help="these sections: " + ", ".join(SECTIONS))
     parser.add_argument("--rows", type=int, help="rows of the table of keys (default 1,000,000)")
-    parser.add_argument("--index-rows", type=int, help="rows that indexes are made on (default 1,000,000)")
     parser.add_argument("--rounds", type=int, help="rounds, in each of which everything runs once (default 7)")
-    parser.add_argument("--functions", action="store_true", help="count instructions by function too")
     options = parser.parse_args()
     options.rows = options.rows or (500_000 if options.quick else 1_000_000)
-    options.index_rows = options.index_rows or (200_000 if options.quick else 1_000_000)
     options.rounds = options.rounds or (3 if options.quick else 7)
     options.only = options.only.split(",") if options.only else list(SECTIONS)
     unknown = set(options.only) - set(SECTIONS)
@@ -100,15 +83,11 @@ def main():
             if name not in options.only:
                 continue
             found = module.measure(session, options)
-            print(f"\n{name}: {title}\n{figures.plain(found)}", flush=True)
+            print(f"\n{name}: {title}\n{figures.markdown(found)}", flush=True)
             rows += found
-    if options.write_tsv:
-        with os.fdopen(options.write_tsv, "w") as file:
+    if options.write:
+        with os.fdopen(options.write, "w") as file:
             figures.write_tsv(rows, file)
-    if options.write_md:
-        with os.fdopen(options.write_md, "w") as file:
-            for name in dict.fromkeys(row.section for row in rows):
-                print(figures.markdown([row for row in rows if row.section == name]), end="\n\n", file=file)
 
 
 if __name__ == "__main__":

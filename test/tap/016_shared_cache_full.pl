@@ -12,11 +12,7 @@ use ChashTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Before PostgreSQL 17 there is no shared cache without preloading.
-my ($major) = `postgres --version` =~ /(\d+)/;
-my @preload = $major < 17 ? (preload => 1) : ();
-plan skip_all => 'there is no shared cache without preloading'
-  if @preload && !($ENV{CHASH_TEST_PRELOAD} // 1);
+my @preload = needs_shared_cache();
 
 my $seed = $ENV{CHASH_TEST_SEED} // int(rand(1000000));
 srand($seed);

@@ -12,11 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-# Before PostgreSQL 17 there is no shared cache without preloading.
-my ($major) = `postgres --version` =~ /(\d+)/;
-my @preload = $major < 17 ? (preload => 1) : ();
-plan skip_all => 'there is no shared cache without preloading'
-  if @preload && !($ENV{CHASH_TEST_PRELOAD} // 1);
+my @preload = needs_shared_cache();
 
 my $crashes = $ENV{CHASH_TEST_CRASHES} // 100;
 my $interruptions = $ENV{CHASH_TEST_INTERRUPTIONS} // 100;

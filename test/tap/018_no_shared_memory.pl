@@ -11,8 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # A server with chash preloaded would not start at all.
-my ($major) = `postgres --version` =~ /(\d+)/;
-plan skip_all => 'before PostgreSQL 17 shared memory is had when the server starts, or never' if $major < 17;
+plan skip_all => 'before PostgreSQL 17 shared memory is had when the server starts, or never' if postgres_major() < 17;
 
 my $server = new_server('server', preload => 0, conf => <<'CONF');
 log_statement = none

@@ -15,6 +15,8 @@ our @EXPORT = qw(
   new_server run_program open_session error_of
   make_rings portrait portrait_of is_portrait
   make_proof proof_holds
+  postgres_major needs_shared_cache start_with_shared_cache
+  blocks_of are_blocks is_committed version_of sees wait_until
 );
 
 # Starts a server with chash in database postgres.  Options are those of
@@ -261,6 +263,130 @@ sub proof_holds
 			'SELECT (SELECT count(*) FROM proof.lookups) > 0, (SELECT count(*) FROM proof.wrong)'),
 		't|0',
 		$name);
+}
+
+# ---------------------------------------------------------------------------
+# The shared cache
+# ---------------------------------------------------------------------------
+
+sub postgres_major
+{
+	my ($major) = `postgres --version` =~ /(\d+)/;
+
+	return $major;
+}
+
+# Before PostgreSQL 17 there is no shared cache without preloading: ends the test
+# there if that is what is to be tested.  Returns options for new_server.
+sub needs_shared_cache
+{
+	return () if postgres_major() >= 17;
+	plan skip_all => 'there is no shared cache without preloading'
+	  unless $ENV{CHASH_TEST_PRELOAD} // 1;
+	return (preload => 1);
+}
+
+# The server of the functions below, and a session that watches its cache.
+my ($server, $monitor);
+
+my $versions = <<'SQL';
+-- A ring with a single node: wherever a key is looked up, the answer is the name
+-- of the version.
+CREATE FUNCTION become(version text, name text) RETURNS bigint LANGUAGE sql SET search_path = public AS $$
+	SELECT chash_apply(
+		(SELECT coalesce(jsonb_object_agg(node, null) FILTER (WHERE node <> version), '{}') FROM chash_nodes WHERE ring = name)
+			|| jsonb_build_object(version, '{}'::jsonb), name)
+$$;
+CREATE FUNCTION make(version text, name text) RETURNS bigint LANGUAGE plpgsql SET search_path = public AS $$
+BEGIN
+	PERFORM chash_create_ring(name, vnodes => 8);
+	RETURN chash_add_node(version, name);
+END
+$$;
+CREATE TABLE keys AS SELECT 'key ' || i AS key FROM generate_series(1, 5000) AS i;
+ALTER TABLE keys SET (parallel_workers = 2);
+ANALYZE keys;
+
+-- Each map that was ever committed.  What is rolled back is rolled back here too.
+CREATE TABLE committed (
+	xid xid8 DEFAULT pg_current_xact_id(), ring text, epoch bigint, fingerprint text, PRIMARY KEY (xid, ring)
+);
+CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+BEGIN
+	INSERT INTO committed VALUES (DEFAULT, new.ring, new.epoch, new.fingerprint)
+	ON CONFLICT (xid, ring) DO UPDATE SET epoch = excluded.epoch, fingerprint = excluded.fingerprint;
+	RETURN null;
+END
+$$;
+CREATE TRIGGER note_commit AFTER INSERT OR UPDATE ON chash_rings FOR EACH ROW EXECUTE FUNCTION note_commit();
+SQL
+
+sub start_with_shared_cache
+{
+	$server = new_server('server', needs_shared_cache(), conf => <<'CONF');
+log_statement = none
+max_prepared_transactions = 5
+max_parallel_workers_per_gather = 2
+min_parallel_table_scan_size = 0
+parallel_setup_cost = 0
+parallel_tuple_cost = 0
+CONF
+	make_proof($server);
+	$server->safe_psql('postgres', $versions);
+	$monitor = open_session($server);
+	return ($server, $monitor);
+}
+
+# What there is of a ring in the cache, oldest epoch first.
+sub blocks_of
+{
+	my ($ring, $columns, $past) = @_;
+
+	return $monitor->query_safe("SELECT $columns FROM chash_cache WHERE ring = '$ring' AND database = current_database()"
+		  . ' AND ' . ($past ? 'is_past' : 'NOT is_past') . ' ORDER BY epoch, last_used');
+}
+
+sub are_blocks
+{
+	my ($ring, $columns, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is(blocks_of($ring, $columns), $expected, $name);
+}
+
+# Every block of a present version is one that was committed.
+sub is_committed
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is($monitor->query_safe(q{
+			SELECT ring, epoch, fingerprint FROM chash_cache WHERE database = current_database() AND NOT is_past
+			EXCEPT SELECT ring, epoch, fingerprint FROM committed}),
+		'', $name);
+}
+
+sub version_of
+{
+	my ($ring) = @_;
+
+	return "SELECT chash_node('apple', '$ring')";
+}
+
+sub sees
+{
+	my ($session, $ring, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is($session->query(version_of($ring)), $expected, $name);
+}
+
+sub wait_until
+{
+	my ($query, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return ok($server->poll_query_until('postgres', $query), $name);
 }
 
 1;
