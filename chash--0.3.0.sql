@@ -211,7 +211,7 @@ COMMENT ON FUNCTION chash_replicas(uuid, bigint, text) IS 'As chash_replicas(tex
 
 CREATE FUNCTION chash_hash_support(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-REVOKE ALL ON FUNCTION chash_hash_support(internal) FROM PUBLIC;
+REVOKE ALL ON FUNCTION chash_hash_support(internal) FROM PUBLIC, pg_database_owner;
 COMMENT ON FUNCTION chash_hash_support(internal) IS 'Planner support: makes calls of chash_hash with and without the default hash equal, so that an index on the one serves the other.';
 
 CREATE FUNCTION chash_hash(key text, hash text DEFAULT 'xxh3') RETURNS bigint
@@ -387,7 +387,7 @@ COMMENT ON FUNCTION chash_balance(text) IS 'For each node: its points, its share
 
 CREATE VIEW chash_node_list AS
 SELECT ring, node, weight, zone, state, tokens, held_partitions, epoch FROM chash_nodes;
-REVOKE ALL ON TABLE chash_node_list FROM PUBLIC;
+REVOKE ALL ON TABLE chash_node_list FROM PUBLIC, pg_database_owner;
 GRANT SELECT ON TABLE chash_node_list TO PUBLIC;
 
 COMMENT ON VIEW chash_node_list IS 'The nodes of every ring, without info: table chash_nodes as every role may read it.';

@@ -95,7 +95,9 @@ find_table(ChashCatalog *catalog, int number, Relation triggers, const char *nam
 	} part;
 
 	if (!HeapTupleIsValid(tuple))
-		report_dropped();
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s of the extension \"chash\" is missing", name)));
 	table = ((Form_pg_class) GETSTRUCT(tuple))->oid;
 	part.object = table;
 	part.version = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
