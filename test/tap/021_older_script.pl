@@ -151,10 +151,11 @@ my $call_with_nulls = q{
 # Everything that the extension consists of, as lines
 # ---------------------------------------------------------------------------
 
+# (An owner can grant anyway, whether it is written down or not.)
 my $catalogs = q{
 CREATE FUNCTION pg_temp.acl(acl aclitem[]) RETURNS text LANGUAGE sql AS $$
 	SELECT CASE WHEN acl IS NULL THEN 'by default' ELSE
-		(SELECT coalesce(string_agg(concat_ws(' ', grantee::regrole, privilege_type, is_grantable, grantor::regrole), ', ' ORDER BY grantee::regrole::text, privilege_type), 'none')
+		(SELECT coalesce(string_agg(concat_ws(' ', grantee::regrole, privilege_type, is_grantable AND grantee <> grantor, grantor::regrole), ', ' ORDER BY grantee::regrole::text, privilege_type), 'none')
 			FROM aclexplode(acl)) END
 $$;
 WITH members AS (
