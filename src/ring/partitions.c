@@ -200,66 +200,23 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 	}
 }
 
-/* The first node at or after `at` that has weight; node_count if there is none. */
-static uint32_t
-next_weighted(const ChashSpec *spec, uint32_t at, uint32_t *work)
-{
-	for (; at < spec->node_count && spec->nodes[at].weight == 0; at++)
-		chash_work(work, 1);
-	return at;
-}
-
-/* Have the same nodes the same weights in both? */
-static bool
-same_weights(const ChashSpec *before, const ChashSpec *after)
+bool
+chash_partitions_same_weights(const ChashSpec *before, const ChashSpec *after)
 {
 	uint32_t work = 0;
-	uint32_t i = next_weighted(before, 0, &work);
-	uint32_t j = next_weighted(after, 0, &work);
 
-	while (i < before->node_count && j < after->node_count)
+	if (before->node_count != after->node_count)
+		return false;
+	for (uint32_t i = 0; i < before->node_count; i++)
 	{
 		const ChashSpecNode *old_node = &before->nodes[i];
-		const ChashSpecNode *new_node = &after->nodes[j];
+		const ChashSpecNode *new_node = &after->nodes[i];
 
 		chash_work(&work, 1);
 		if (old_node->weight != new_node->weight ||
 			chash_compare_names(old_node->name, old_node->name_length, new_node->name,
 								new_node->name_length) != 0)
 			return false;
-		i = next_weighted(before, i + 1, &work);
-		j = next_weighted(after, j + 1, &work);
-	}
-	return i == before->node_count && j == after->node_count;
-}
-
-/* Has every partition one owner, a node with weight, if there is any? */
-static bool
-one_owner_each(const ChashSpec *spec, bool *owned)
-{
-	uint32_t points;
-	uint32_t work = 0;
-
-	if (chash_spec_check(spec, &points) != CHASH_SPEC_OK)
-		return false;
-	memset(owned, 0, spec->partitions * sizeof(bool));
-	for (uint32_t i = 0; i < spec->node_count; i++)
-	{
-		for (uint32_t k = 0; k < spec->nodes[i].partition_count; k++)
-		{
-			bool *partition = &owned[spec->nodes[i].partitions[k]];
-
-			chash_work(&work, 1);
-			if (*partition)
-				return false;
-			*partition = true;
-		}
 	}
 	return true;
-}
-
-bool
-chash_partitions_due(const ChashSpec *before, const ChashSpec *after, void *scratch)
-{
-	return !same_weights(before, after) || !one_owner_each(after, scratch);
 }

@@ -32,11 +32,10 @@ extern void chash_partitions_quotas(const ChashSpec *spec, uint32_t *quotas, voi
 extern void chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch);
 
 /*
- * Are partitions to be dealt after a change?  They are if it was one of
- * weights (to be there or not is one), or if not every partition has one owner.
- * Otherwise they stay where they are, even if that is not what is due: a ring
- * that mirrors another system has owners of its own.
+ * Are the nodes the same before and after a change, with the same weights?  If
+ * so, partitions are not dealt, even where owners hold other than what is due:
+ * a ring that mirrors another system has owners of its own.
  */
-extern bool chash_partitions_due(const ChashSpec *before, const ChashSpec *after, void *scratch);
+extern bool chash_partitions_same_weights(const ChashSpec *before, const ChashSpec *after);
 
 #endif
