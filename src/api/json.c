@@ -273,7 +273,7 @@ check_object(const char *what, Jsonb *json)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("malformed %s of a ring", what),
-				 errdetail("A JSON string was given instead of an object; so it is when JSON is encoded twice."),
+				 errdetail("This is a JSON string, not an object: the value was encoded as JSON twice."),
 				 errhint("Give the driver the object instead of its text, or cast the text: $1::text::jsonb.")));
 	if (strcmp(what, "changes") == 0)
 		report_malformed(what, "They must be an object with a member per node.");
