@@ -82,15 +82,11 @@ node_argument(FunctionCallInfo fcinfo, int argument, const ChashCachedRing *cach
 	char *name = text_to_cstring(PG_GETARG_TEXT_PP(argument));
 	size_t length;
 	const char *utf8 = chash_to_utf8(name, strlen(name), &length);
+	uint32 node = chash_ring_find_node(cached->ring, utf8, length);
 
-	for (uint32 node = 0; node < cached->ring->node_count; node++)
-	{
-		if (chash_compare_names(chash_ring_name(cached->ring, node),
-								chash_ring_nodes(cached->ring)[node].name_length, utf8,
-								length) == 0)
-			return node;
-	}
-	chash_report_unknown_node(cached->name, name);
+	if (node == CHASH_NO_NODE)
+		chash_report_unknown_node(cached->name, name);
+	return node;
 }
 
 Datum

@@ -21,6 +21,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/supportnodes.h"
 #include "utils/array.h"
@@ -278,6 +279,7 @@ name_array(ChashCachedRing *cached, const uint32 *nodes, uint32 count)
 	ArrayType *array;
 	char *element;
 
+	CHECK_FOR_INTERRUPTS();
 	for (uint32 i = 0; i < count; i++)
 		size += INTALIGN(VARSIZE(DatumGetPointer(chash_cache_name(cached, nodes[i]))));
 	array = palloc0(size);

@@ -233,6 +233,8 @@ chash_report_unknown_ring(const char *ring)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("ring \"%s\" does not exist", chash_clip(ring)),
+			 ring[0] == '{' || ring[0] == '[' ?
+			 errhint("This looks like JSON: name the argument, as in changes => '{...}'.") :
 			 errhint("Create it with chash_create_ring; table chash_rings lists those that exist.")));
 }
 

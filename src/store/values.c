@@ -6,6 +6,7 @@
 
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
@@ -181,17 +182,28 @@ compare_uint32(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
+/* Sorts numbers, of which there can be millions, and can be interrupted. */
+static void
+sort(void *numbers, uint32 count, Size size, int (*compare)(const void *a, const void *b))
+{
+	void *scratch =
+		MemoryContextAllocHuge(CurrentMemoryContext, Max(chash_sort_scratch_size(count, size), 1));
+
+	chash_sort(numbers, count, size, compare, scratch);
+	pfree(scratch);
+}
+
 void
 chash_check_tokens(int64 *tokens, uint32 count, const ChashHash *hash, const char *node)
 {
-	/* Before they are sorted, which nobody can interrupt. */
 	if (count > CHASH_MAX_POINTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("node \"%s\" has more than %d tokens", chash_clip(node), CHASH_MAX_POINTS)));
-	qsort(tokens, count, sizeof(int64), compare_int64);
+	sort(tokens, count, sizeof(int64), compare_int64);
 	for (uint32 i = 0; i < count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (hash != NULL && !chash_hash_covers(hash, tokens[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -224,15 +236,29 @@ chash_tokens_from_array(ArrayType *array, const ChashHash *hash, const char *nod
 	return tokens;
 }
 
+/* An array of numbers, which are in it as they are in memory. */
+static ArrayType *
+make_array(const void *numbers, uint32 count, Size size, Oid type)
+{
+	Size bytes = ARR_OVERHEAD_NONULLS(1) + count * size;
+	ArrayType *array;
+
+	if (count == 0)
+		return construct_empty_array(type);
+	array = palloc0(bytes);
+	SET_VARSIZE(array, bytes);
+	array->ndim = 1;
+	array->elemtype = type;
+	ARR_DIMS(array)[0] = (int) count;
+	ARR_LBOUND(array)[0] = 1;
+	memcpy(ARR_DATA_PTR(array), numbers, count * size);
+	return array;
+}
+
 ArrayType *
 chash_tokens_to_array(const int64 *tokens, uint32 count)
 {
-	Datum *elements = palloc_array(Datum, Max(count, 1));
-
-	for (uint32 i = 0; i < count; i++)
-		elements[i] = Int64GetDatum(tokens[i]);
-	return construct_array(elements, (int) count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
-						   TYPALIGN_DOUBLE);
+	return make_array(tokens, count, sizeof(int64), INT8OID);
 }
 
 uint32 *
@@ -251,18 +277,14 @@ chash_partitions_from_array(ArrayType *array, uint32 *count)
 				 errmsg("held_partitions are more than there can be, %d", CHASH_MAX_PARTITIONS)));
 	partitions = palloc_array(uint32, Max(*count, 1));
 	memcpy(partitions, ARR_DATA_PTR(array), *count * sizeof(uint32));
-	qsort(partitions, *count, sizeof(uint32), compare_uint32);
+	sort(partitions, *count, sizeof(uint32), compare_uint32);
 	return partitions;
 }
 
 ArrayType *
 chash_partitions_to_array(const uint32 *partitions, uint32 count)
 {
-	Datum *elements = palloc_array(Datum, Max(count, 1));
-
-	for (uint32 i = 0; i < count; i++)
-		elements[i] = Int32GetDatum((int32) partitions[i]);
-	return construct_array(elements, (int) count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
+	return make_array(partitions, count, sizeof(int32), INT4OID);
 }
 
 void
