@@ -138,8 +138,8 @@ sort_nodes(ChashDefinition *definition)
 
 	if (definition->count < 2)
 		return;
-	scratch = MemoryContextAllocHuge(
-		CurrentMemoryContext, chash_sort_scratch_size(definition->count, sizeof(ChashNode)));
+	scratch = MemoryContextAllocHuge(CurrentMemoryContext,
+									 chash_sort_scratch_size(definition->count, sizeof(ChashNode)));
 	chash_sort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes, scratch);
 	pfree(scratch);
 }
