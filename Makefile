@@ -42,6 +42,7 @@ OBJS = \
 	src/cache/shared.o \
 	src/store/catalog.o \
 	src/store/definition.o \
+	src/store/snapshot.o \
 	src/store/subscription.o \
 	src/store/values.o \
 	src/ring/diff.o \
@@ -50,7 +51,8 @@ OBJS = \
 	src/ring/ranges.o \
 	src/ring/replicas.o \
 	src/ring/ring.o \
-	src/ring/spec.o
+	src/ring/spec.o \
+	src/ring/work.o
 
 # Speed of lookups is the point, and hashing is inlined.  The assertions of
 # src/ring are for its own tests.

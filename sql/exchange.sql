@@ -22,7 +22,7 @@ SELECT chash_import(p - 'fingerprint', 'x') FROM e;
 SELECT chash_import(p - 'placement', 'x') FROM e;
 SELECT chash_import(p - 'partitions', 'x') FROM e;
 SELECT chash_import(p || '{"color": "red"}', 'x') FROM e;
-SELECT chash_import(p || '{"format": 2}', 'x') FROM e;
+SELECT chash_import(p || '{"format": 3}', 'x') FROM e;
 SELECT chash_import(p || '{"epoch": -1}', 'x') FROM e;
 SELECT chash_import(p || '{"epoch": 1.5}', 'x') FROM e;
 SELECT chash_import(p || '{"epoch": 1e30}', 'x') FROM e;

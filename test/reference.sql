@@ -20,7 +20,7 @@ FROM (VALUES
 	(3, 'Reading', '{chash_fingerprint,chash_points,chash_ranges,chash_balance}'),
 	(4, 'Shared cache', '{chash_cache_rings,chash_cache_reset}'),
 	(5, 'Plans', '{chash_rebalance_plan,chash_rebalance_summary,chash_epoch_diff,chash_ring_diff}'),
-	(6, 'Inside', '{chash_before_statement,chash_after_statement,chash_before_truncate,chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_history_before_row,chash_rows_support}')
+	(6, 'Inside', '{chash_before_statement,chash_after_statement,chash_before_truncate,chash_rings_before_row,chash_rings_after_row,chash_nodes_before_row,chash_history_before_row,chash_hash_support,chash_rows_support}')
 ) AS v(number, heading, names), unnest(names) WITH ORDINALITY AS u(name, place)
 ORDER BY v.number, place;
 
@@ -90,9 +90,10 @@ INSERT INTO lines (line) VALUES
 `bash test/reference.sh` makes this page from the comments in the catalog. In psql, `\df+ chash_*` and
 `\d+ chash_rings` show the same.
 
-If a function has an argument `ring`, leaving it out means the ring `default`. All arguments can be given by name.
-[guide.md](guide.md) has examples, [errors.md](errors.md) lists the errors, and [clients.md](clients.md) has the rules
-that give positions and owners.');
+If a function has an argument `ring`, leaving it out means the ring `default` (in `chash_import`, the name in the
+definition). NULL for it is refused with 22004, except by strict functions, which give NULL for any NULL argument. All
+arguments can be given by name. [guide.md](guide.md) has examples, [errors.md](errors.md) lists the errors, and
+[clients.md](clients.md) has the rules that give positions and owners.');
 
 INSERT INTO lines (line)
 WITH overloads AS (
@@ -106,7 +107,7 @@ WITH overloads AS (
 	                  || CASE proparallel WHEN 's' THEN ', parallel safe' WHEN 'r' THEN ', parallel restricted' ELSE ', parallel unsafe' END
 	                  || CASE WHEN prosecdef THEN ', security definer' ELSE '' END
 	                  || CASE WHEN open THEN '. Any role may call it.'
-                          WHEN name = 'chash_cache_reset' THEN '. For superusers, whatever has been granted.' ELSE '. For the owner of the extension, and whoever is granted EXECUTE.' END,
+                          WHEN name = 'chash_cache_reset' THEN '. For superusers, whatever has been granted.' ELSE '. For the owner of the database, and whoever is granted EXECUTE.' END,
 	                  E'\n' ORDER BY oid) AS properties,
 	       count(DISTINCT (provolatile, proisstrict, proparallel, prosecdef, open)) AS kinds,
 	       string_agg(CASE WHEN arguments LIKE 'key bytea%' THEN '- bytea: ' WHEN arguments LIKE 'key bigint%' THEN '- bigint: '

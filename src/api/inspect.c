@@ -7,6 +7,7 @@
 #include "result.h"
 
 #include "../ring/ranges.h"
+#include "../store/snapshot.h"
 #include "../store/values.h"
 
 #include <math.h>
@@ -33,9 +34,14 @@ PG_FUNCTION_INFO_V1(chash_rows_support);
 static void
 load_definition(FunctionCallInfo fcinfo, ChashDefinition *definition)
 {
-	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid),
-								  text_to_cstring(PG_GETARG_TEXT_PP(0)), GetActiveSnapshot(),
+	char *name = PG_ARGISNULL(0) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(0));
+	bool taken;
+
+	chash_check_name("ring", name);
+	taken = chash_snapshot_begin();
+	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid), name, GetActiveSnapshot(),
 								  definition);
+	chash_snapshot_end(taken);
 }
 
 Datum
@@ -76,15 +82,11 @@ node_argument(FunctionCallInfo fcinfo, int argument, const ChashCachedRing *cach
 	char *name = text_to_cstring(PG_GETARG_TEXT_PP(argument));
 	size_t length;
 	const char *utf8 = chash_to_utf8(name, strlen(name), &length);
+	uint32 node = chash_ring_find_node(cached->ring, utf8, length);
 
-	for (uint32 node = 0; node < cached->ring->node_count; node++)
-	{
-		if (chash_compare_names(chash_ring_name(cached->ring, node),
-								chash_ring_nodes(cached->ring)[node].name_length, utf8,
-								length) == 0)
-			return node;
-	}
-	chash_report_unknown_node(cached->name, name);
+	if (node == CHASH_NO_NODE)
+		chash_report_unknown_node(cached->name, name);
+	return node;
 }
 
 Datum
@@ -235,6 +237,7 @@ chash_rows_support(PG_FUNCTION_ARGS)
 	SupportRequestRows *request = (SupportRequestRows *) PG_GETARG_POINTER(0);
 	const FuncExpr *call;
 	const Const *name;
+	const char *function;
 	const ChashCachedRing *cached;
 
 	if (!IsA(request, SupportRequestRows))
@@ -249,7 +252,11 @@ chash_rows_support(PG_FUNCTION_ARGS)
 		chash_cache_get(request->funcid, TextDatumGetCString(name->constvalue), CHASH_NOW, true);
 	if (cached == NULL)
 		PG_RETURN_POINTER(NULL);
-	request->rows =
-		clamp_row_est(estimate_rows(get_func_name(request->funcid), call, cached->ring));
+
+	/* Nothing keeps others from dropping a function that is about to be called. */
+	function = get_func_name(request->funcid);
+	if (function == NULL)
+		PG_RETURN_POINTER(NULL);
+	request->rows = clamp_row_est(estimate_rows(function, call, cached->ring));
 	PG_RETURN_POINTER(request);
 }

@@ -12,13 +12,18 @@
 #include "../ring/keys.h"
 #include "../ring/replicas.h"
 #include "../cache/cache.h"
+#include "../store/subscription.h"
 #include "../store/values.h"
 
 #include "access/htup_details.h"
+#include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/supportnodes.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/uuid.h"
@@ -204,14 +209,15 @@ report_no_node(const ChashCachedRing *cached)
 	if (cached->ring->holder_count == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("ring \"%s\" has no node with a weight above zero", cached->name),
+				 errmsg("ring \"%s\" has no node with a weight above zero",
+						chash_clip(cached->name)),
 				 cached->as_of != CHASH_NOW ?
 				 errdetail("It had none in epoch %lld.", (long long) cached->as_of) : 0,
 				 cached->as_of == CHASH_NOW ?
 				 errhint("Add one with chash_add_node.") : 0));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("all nodes of ring \"%s\" are marked down", cached->name),
+			 errmsg("all nodes of ring \"%s\" are marked down", chash_clip(cached->name)),
 			 errhint("Mark one as up with chash_mark_up.")));
 }
 
@@ -260,8 +266,8 @@ chash_node_at(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("position %lld is out of range", (long long) position),
-				 errdetail("Positions of ring \"%s\" are from %lld to %lld.", cached->name,
-						   (long long) cached->ring->lowest, (long long) cached->ring->highest)));
+				 errdetail("Positions of ring \"%s\" are from %lld to %lld.",
+						   chash_clip(cached->name), (long long) cached->ring->lowest, (long long) cached->ring->highest)));
 	return chash_cache_name(cached, live_owner(cached, position));
 }
 
@@ -273,6 +279,7 @@ name_array(ChashCachedRing *cached, const uint32 *nodes, uint32 count)
 	ArrayType *array;
 	char *element;
 
+	CHECK_FOR_INTERRUPTS();
 	for (uint32 i = 0; i < count; i++)
 		size += INTALIGN(VARSIZE(DatumGetPointer(chash_cache_name(cached, nodes[i]))));
 	array = palloc0(size);
@@ -293,18 +300,17 @@ name_array(ChashCachedRing *cached, const uint32 *nodes, uint32 count)
 }
 
 static inline Datum
-chash_replicas_of_key(FunctionCallInfo fcinfo, const Key *key)
+first_nodes(FunctionCallInfo fcinfo, const Key *key, int64 n)
 {
-	int32 n = PG_GETARG_INT32(1);
 	Memory *memory = recall_ring(fcinfo, 2, CHASH_NOW);
 	const ChashRing *ring = memory->cached->ring;
-	uint32 wanted = Min((uint32) Max(n, 1), ring->holder_count);
+	uint32 wanted = (uint32) Min(Max(n, 1), (int64) ring->holder_count);
 	uint32 count;
 
 	if (n < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of replicas %d is out of range", n),
+				 errmsg("number of replicas %lld is out of range", (long long) n),
 				 errhint("Ask for at least one.")));
 	if (memory->walk == NULL || memory->walk->limit < wanted)
 	{
@@ -326,7 +332,22 @@ chash_replicas_of_key(FunctionCallInfo fcinfo, const Key *key)
 	return name_array(memory->cached, memory->nodes, count);
 }
 
+/* Up to version 0.2, n is an integer. */
+static inline Datum
+chash_replicas_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	return first_nodes(fcinfo, key, PG_GETARG_INT32(1));
+}
+
 KEY_FUNCTIONS(chash_replicas);
+
+static inline Datum
+chash_first_nodes_of_key(FunctionCallInfo fcinfo, const Key *key)
+{
+	return first_nodes(fcinfo, key, PG_GETARG_INT64(1));
+}
+
+KEY_FUNCTIONS(chash_first_nodes);
 
 static inline Datum
 chash_route_of_key(FunctionCallInfo fcinfo, const Key *key)
@@ -362,7 +383,7 @@ chash_node_as_of_of_key(FunctionCallInfo fcinfo, const Key *key)
 	uint32 node;
 
 	if (unlikely(epoch < 1))
-		chash_check_epoch_began(text_to_cstring(PG_GETARG_TEXT_PP(2)), epoch);
+		chash_check_epoch_began(chash_clip(text_to_cstring(PG_GETARG_TEXT_PP(2))), epoch);
 	cached = recall_ring(fcinfo, 2, epoch)->cached;
 	node = chash_ring_owner(cached->ring, key_position(cached, key));
 	if (unlikely(node == CHASH_NO_NODE))
@@ -372,6 +393,57 @@ chash_node_as_of_of_key(FunctionCallInfo fcinfo, const Key *key)
 
 KEY_FUNCTIONS(chash_node_as_of);
 
+/*
+ * A lookup answers what the tables say.  A check vouches for it, and so refuses a ring
+ * whose nodes are not those that its row stands for.
+ */
+static void
+check_proven(const ChashCachedRing *cached)
+{
+	if (likely(cached->proven))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("routes of ring \"%s\" cannot be checked: its nodes are not those that its row was written for",
+					chash_clip(cached->name)),
+			 errdetail("Rows were written while triggers of chash's tables did not fire, or the snapshot of this transaction has parts of two versions of the ring."),
+			 errhint("Repeat the transaction; if that does not help, compare chash_fingerprint with chash_rings.fingerprint, and restore the ring.")));
+}
+
+/* What a ring's epoch is by now, whatever the caller's snapshot says; 0 if it is gone. */
+static int64
+present_epoch(const ChashCatalog *catalog, const char *ring)
+{
+	ChashRingRow row;
+
+	/* Not the latest snapshot: a parallel query may not take one. */
+	return chash_catalog_fetch_ring(catalog, ring, SnapshotSelf, &row) ? row.epoch : 0;
+}
+
+/* The caller's map is of an epoch that the ring has not come to. */
+static void
+report_epoch_ahead(Oid function, const ChashCachedRing *cached, int64 epoch)
+{
+	const ChashCatalog *catalog = chash_catalog(function);
+	bool replica = RecoveryInProgress() || chash_has_subscription(catalog);
+
+	if (replica || present_epoch(catalog, cached->name) >= epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHASH_RING_BEHIND),
+				 errmsg("ring \"%s\" is at epoch %lld, behind the caller's %lld",
+						chash_clip(cached->name), (long long) cached->epoch, (long long) epoch),
+				 replica ? errhint("Wait for replication to catch up, or ask the coordinator.") :
+				 errhint("This transaction's snapshot is older than the caller's map: repeat the transaction.")));
+
+	/* Where the ring is changed, an epoch that it has not come to is not one of its own. */
+	ereport(ERROR,
+			(errcode(ERRCODE_CHASH_STALE_ROUTE),
+			 errmsg("ring \"%s\" is at epoch %lld, and never was at the caller's %lld",
+					chash_clip(cached->name), (long long) cached->epoch, (long long) epoch),
+			 errdetail("It was dropped and made anew, or restored, after the caller got its map; or the change that made that epoch was rolled back."),
+			 errhint("Ask chash_route again, and go to that node.")));
+}
+
 static inline Datum
 chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 {
@@ -380,7 +452,7 @@ chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 	ChashCachedRing *cached;
 	text *owner;
 
-	/* A guard that let pass whoever has lost his map would be none. */
+	/* NULL must fail: a check that accepts a missing route checks nothing. */
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(2) || PG_ARGISNULL(3))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -389,22 +461,21 @@ chash_check_route_of_key(FunctionCallInfo fcinfo, const Key *key)
 	expected = PG_GETARG_TEXT_PP(1);
 	epoch = PG_GETARG_INT64(2);
 	cached = recall_ring(fcinfo, 3, CHASH_NOW)->cached;
-	chash_check_epoch_began(cached->name, epoch);
-	if (epoch > cached->epoch)
-		ereport(ERROR,
-				(errcode(ERRCODE_CHASH_RING_BEHIND),
-				 errmsg("ring \"%s\" is at epoch %lld, behind the caller's %lld", cached->name,
-						(long long) cached->epoch, (long long) epoch),
-				 errhint("Wait for replication to catch up, or ask the coordinator.")));
+	check_proven(cached);
+	if (unlikely(epoch < 1))
+		chash_check_epoch_began(chash_clip(cached->name), epoch);
+	if (unlikely(epoch > cached->epoch))
+		report_epoch_ahead(fcinfo->flinfo->fn_oid, cached, epoch);
 	owner = DatumGetTextPP(chash_cache_name(cached, live_owner(cached, key_position(cached, key))));
 	if (VARSIZE_ANY_EXHDR(owner) != VARSIZE_ANY_EXHDR(expected) ||
 		memcmp(VARDATA_ANY(owner), VARDATA_ANY(expected), VARSIZE_ANY_EXHDR(owner)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHASH_STALE_ROUTE),
 				 errmsg("key does not live on node \"%s\" of ring \"%s\"",
-						chash_clip(text_to_cstring(expected)), cached->name),
+						chash_clip(text_to_cstring(expected)), chash_clip(cached->name)),
 				 errdetail("In epoch %lld it lives on node \"%s\"; the caller's map is of epoch %lld.",
-						   (long long) cached->epoch, text_to_cstring(owner), (long long) epoch),
+						   (long long) cached->epoch, chash_clip(text_to_cstring(owner)),
+						   (long long) epoch),
 				 errhint("Ask chash_route again, and go to that node.")));
 	PG_RETURN_VOID();
 }
@@ -440,12 +511,33 @@ chash_hash_of_key(FunctionCallInfo fcinfo, const Key *key)
 
 KEY_FUNCTIONS(chash_hash);
 
+/*
+ * Planner support: takes the collation out of a call, which depends on nothing that
+ * has one.  With the hash left out, only a text key brings a collation; with the hash
+ * written out, that does.  So an index on the one would not serve the other.
+ */
+PG_FUNCTION_INFO_V1(chash_hash_support);
+
+Datum
+chash_hash_support(PG_FUNCTION_ARGS)
+{
+	const SupportRequestSimplify *request = (SupportRequestSimplify *) PG_GETARG_POINTER(0);
+	FuncExpr *call;
+
+	if (!IsA(request, SupportRequestSimplify) || !OidIsValid(request->fcall->inputcollid))
+		PG_RETURN_POINTER(NULL);
+	call = makeNode(FuncExpr);
+	*call = *request->fcall;
+	call->inputcollid = InvalidOid;
+	PG_RETURN_POINTER(call);
+}
+
 PG_FUNCTION_INFO_V1(chash_hash_tag_sql);
 
 Datum
 chash_hash_tag_sql(PG_FUNCTION_ARGS)
 {
-	text *key = PG_GETARG_TEXT_PP(0);
+	text *key = PG_GETARG_TEXT_PP(0); /* or a bytea */
 	const char *bytes = VARDATA_ANY(key);
 	size_t length = VARSIZE_ANY_EXHDR(key);
 

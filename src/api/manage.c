@@ -11,6 +11,7 @@
 
 #include "../change/change.h"
 #include "../change/present.h"
+#include "../store/snapshot.h"
 #include "../store/values.h"
 
 #include "fmgr.h"
@@ -235,16 +236,36 @@ chash_copy_ring(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(1);
 }
 
+/* The name that a definition gives to its ring. */
+static char *
+exported_name(const Jsonb *definition)
+{
+	JsonbValue buffer;
+	const JsonbValue *name = NULL;
+
+	if (JB_ROOT_IS_OBJECT(definition))
+		name = getKeyJsonValueFromContainer(unconstify(JsonbContainer *, &definition->root), "ring",
+											4, &buffer);
+	if (name == NULL || name->type != jbvString)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("definition of a ring does not name it"),
+				 errhint("Give the name after the definition.")));
+	return pnstrdup(name->val.string.val, name->val.string.len);
+}
+
 Datum
 chash_import(PG_FUNCTION_ARGS)
 {
 	ChashDefinition definition;
+	const char *ring;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("definition of a ring cannot be null")));
-	chash_definition_from_json(PG_GETARG_JSONB_P(0), ring_argument(fcinfo, 1), &definition);
+	ring = PG_ARGISNULL(1) ? exported_name(PG_GETARG_JSONB_P(0)) : text_argument(fcinfo, 1);
+	chash_definition_from_json(PG_GETARG_JSONB_P(0), ring, &definition);
 	chash_change_create(find_catalog(fcinfo), &definition);
 	PG_RETURN_INT64(definition.ring.epoch);
 }
@@ -253,9 +274,11 @@ Datum
 chash_export(PG_FUNCTION_ARGS)
 {
 	const char *ring = ring_argument(fcinfo, 0);
+	bool taken = chash_snapshot_begin();
 	ChashDefinition definition;
 
 	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid), ring, GetActiveSnapshot(),
 								  &definition);
+	chash_snapshot_end(taken);
 	PG_RETURN_JSONB_P(chash_definition_to_json(&definition));
 }

@@ -8,6 +8,7 @@
 #include "result.h"
 
 #include "../ring/diff.h"
+#include "../ring/partitions.h"
 #include "../store/values.h"
 
 #include "fmgr.h"
@@ -53,8 +54,8 @@ compare(const ChashRing *before, const ChashRing *after, int32 replicas, ChashDi
 	pfree(scratch);
 }
 
-/* Gives the difference of two rings as the function's rows. */
-static void
+/* Gives the difference of two rings as the function's rows; tells whether there are any. */
+static bool
 put_diff(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *after, int32 replicas)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
@@ -79,6 +80,7 @@ put_diff(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *afte
 		values[4] = Float8GetDatum(chash_ring_share(before, row->lo, row->hi));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+	return rows.count > 0;
 }
 
 /* The number of replicas that an argument gives, or else the ring's setting. */
@@ -96,27 +98,63 @@ static ChashRing *
 build_target(FunctionCallInfo fcinfo, const ChashCachedRing *cached, int argument)
 {
 	ChashDefinition definition;
+	ChashSpec before;
+	ChashSpec after;
 	uint32 count;
 	ChashChange *changes = chash_changes_from_json(PG_GETARG_JSONB_P(argument), &count);
 
 	chash_definition_load_or_fail(chash_catalog(fcinfo->flinfo->fn_oid), cached->name,
 								  GetActiveSnapshot(), &definition);
+	chash_definition_spec(&definition, &before);
 	chash_definition_change(&definition, changes, count);
-	chash_definition_assign(&definition);
+	chash_definition_spec(&definition, &after);
+	if (!chash_partitions_same_weights(&before, &after) || !chash_definition_is_dealt(&definition))
+		chash_definition_assign(&definition);
+	pfree(before.nodes);
+	pfree(after.nodes);
 	return chash_definition_build(&definition);
+}
+
+/* An empty plan says why it is empty. */
+static void
+report_empty(const ChashCachedRing *cached, bool changes)
+{
+	ereport(NOTICE,
+			(errmsg("nothing of ring \"%s\" would move", cached->name),
+			 changes ? errdetail("The changes leave all owners and replicas as they are.") :
+			 errdetail("No changes are given, and no migration is open."),
+			 changes ? 0 : errhint("Ask what would move with changes => '{...}'.")));
+}
+
+/*
+ * The ring that the first argument names.  Who leaves the name out, and gives
+ * changes in its place, is told so even if no ring can have such a name.
+ */
+static ChashCachedRing *
+plan_ring(FunctionCallInfo fcinfo)
+{
+	if (!PG_ARGISNULL(0))
+	{
+		const char *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+		if (name[0] == '{' && (strlen(name) > CHASH_MAX_NAME || strpbrk(name, "\n\r\t") != NULL))
+			chash_report_unknown_ring(name);
+	}
+	return chash_get_ring(fcinfo, 0, CHASH_NOW);
 }
 
 Datum
 chash_rebalance_plan(PG_FUNCTION_ARGS)
 {
-	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
+	ChashCachedRing *cached = plan_ring(fcinfo);
 	int32 replicas = replicas_argument(fcinfo, 2, cached);
 
 	if (!PG_ARGISNULL(3))
 		chash_report_pins();
 	InitMaterializedSRF(fcinfo, 0);
-	if (!PG_ARGISNULL(1))
-		put_diff(fcinfo, cached->ring, build_target(fcinfo, cached, 1), replicas);
+	if (PG_ARGISNULL(1) ||
+		!put_diff(fcinfo, cached->ring, build_target(fcinfo, cached, 1), replicas))
+		report_empty(cached, !PG_ARGISNULL(1));
 	return (Datum) 0;
 }
 
@@ -141,7 +179,7 @@ chash_epoch_diff(PG_FUNCTION_ARGS)
 	before = chash_get_ring(fcinfo, 0, from);
 	chash_cache_pin(before, CurrentMemoryContext);
 	after = chash_get_ring(fcinfo, 0, to);
-	put_diff(fcinfo, before->ring, after->ring, replicas);
+	(void) put_diff(fcinfo, before->ring, after->ring, replicas);
 	return (Datum) 0;
 }
 
@@ -162,7 +200,7 @@ chash_ring_diff(PG_FUNCTION_ARGS)
 						after->name),
 				 errdetail("A key has another position on each, so that no range of positions stands for what moves.")));
 	InitMaterializedSRF(fcinfo, 0);
-	put_diff(fcinfo, before->ring, after->ring, replicas);
+	(void) put_diff(fcinfo, before->ring, after->ring, replicas);
 	return (Datum) 0;
 }
 
@@ -191,28 +229,26 @@ put_share(const double *shares, uint32 node, Datum *value, bool *isnull)
 static uint32
 partner(const ChashRing *ring, uint32 node, const ChashRing *other)
 {
-	uint32 low = 0;
-	uint32 high = other->node_count;
-
-	while (node != CHASH_NO_NODE && low < high)
-	{
-		uint32 middle = low + (high - low) / 2;
-		int order = chash_compare_names(chash_ring_name(other, middle),
-										chash_ring_nodes(other)[middle].name_length,
-										chash_ring_name(ring, node),
-										chash_ring_nodes(ring)[node].name_length);
-
-		if (order == 0)
-			return middle;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return CHASH_NO_NODE;
+	if (node == CHASH_NO_NODE)
+		return CHASH_NO_NODE;
+	return chash_ring_find_node(other, chash_ring_name(ring, node),
+								chash_ring_nodes(ring)[node].name_length);
 }
 
+/* Sorts the rows of a plan, of which there can be millions, by their pair of nodes. */
 static void
+sort_rows(ChashDiffRows *rows)
+{
+	void *scratch =
+		MemoryContextAllocHuge(CurrentMemoryContext,
+							   Max(chash_sort_scratch_size(rows->count, sizeof(ChashDiffRow)), 1));
+
+	chash_sort(rows->rows, rows->count, sizeof(ChashDiffRow), compare_pairs, scratch);
+	pfree(scratch);
+}
+
+/* Gives the difference of two rings, summed up; tells whether there is any. */
+static bool
 put_summary(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *after,
 			int32 replicas)
 {
@@ -227,8 +263,7 @@ put_summary(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *a
 	chash_names_init(&from_names, before);
 	chash_names_init(&to_names, after);
 	compare(before, after, replicas, &rows);
-	if (rows.count > 0)
-		qsort(rows.rows, rows.count, sizeof(ChashDiffRow), compare_pairs);
+	sort_rows(&rows);
 	for (size_t first = 0; first < rows.count; first = next)
 	{
 		const ChashDiffRow *row = &rows.rows[first];
@@ -236,9 +271,11 @@ put_summary(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *a
 		Datum values[8];
 		bool nulls[8] = {0};
 
-		CHECK_FOR_INTERRUPTS();
 		for (next = first; next < rows.count && compare_pairs(row, &rows.rows[next]) == 0; next++)
+		{
+			CHECK_FOR_INTERRUPTS();
 			share += chash_ring_share(before, rows.rows[next].lo, rows.rows[next].hi);
+		}
 		values[0] = chash_name(&from_names, row->from, &nulls[0]);
 		values[1] = chash_name(&to_names, row->to, &nulls[1]);
 		values[2] = Int64GetDatum((int64) (next - first));
@@ -249,16 +286,18 @@ put_summary(FunctionCallInfo fcinfo, const ChashRing *before, const ChashRing *a
 		put_share(shares_after, row->to, &values[7], &nulls[7]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+	return rows.count > 0;
 }
 
 Datum
 chash_rebalance_summary(PG_FUNCTION_ARGS)
 {
-	ChashCachedRing *cached = chash_get_ring(fcinfo, 0, CHASH_NOW);
+	ChashCachedRing *cached = plan_ring(fcinfo);
 	int32 replicas = replicas_argument(fcinfo, 2, cached);
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (!PG_ARGISNULL(1))
-		put_summary(fcinfo, cached->ring, build_target(fcinfo, cached, 1), replicas);
+	if (PG_ARGISNULL(1) ||
+		!put_summary(fcinfo, cached->ring, build_target(fcinfo, cached, 1), replicas))
+		report_empty(cached, !PG_ARGISNULL(1));
 	return (Datum) 0;
 }

@@ -48,6 +48,7 @@ chash_shares(const ChashRing *ring, uint32 replicas)
 	uint32 *nodes = palloc_array(uint32, Max(limit, 1));
 	ChashWalk *walk = MemoryContextAllocHuge(CurrentMemoryContext, chash_walk_size(ring, limit));
 	int64 lo = ring->lowest;
+	uint32 work = 0;
 
 	chash_walk_init(walk, ring, limit, false);
 	for (uint32 point = 0; point <= ring->point_count && limit > 0; point++)
@@ -56,8 +57,7 @@ chash_shares(const ChashRing *ring, uint32 replicas)
 		int64 hi = chash_point_position(ring, point);
 		uint32 count;
 
-		if (point % 65536 == 0)
-			CHECK_FOR_INTERRUPTS();
+		chash_work(&work, 1 + limit);
 		if (hi < lo)
 			continue; /* a point that lost a tie */
 		count = chash_walk_from_point(walk, point, limit, nodes);
@@ -74,6 +74,7 @@ chash_shares(const ChashRing *ring, uint32 replicas)
 	}
 	for (uint32 node = 0; node < ring->node_count; node++)
 	{
+		chash_work(&work, 1);
 		if (widths[node] > 0)
 			shares[node] = chash_ring_share(ring, 0, (int64) (widths[node] - 1));
 	}

@@ -78,6 +78,7 @@
 
 #include "../store/definition.h"
 #include "names.h"
+#include "../store/snapshot.h"
 #include "../store/values.h"
 
 #include "access/xact.h"
@@ -484,8 +485,9 @@ share(ChashCachedRing *cached, const ChashCatalog *catalog, const ChashRingRow *
 	cached->memory = NULL;
 }
 
-ChashCachedRing *
-chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
+/* chash_cache_get, where there is an active snapshot. */
+static ChashCachedRing *
+get_seen(Oid function, const char *name, int64 as_of, bool missing_ok)
 {
 	Snapshot snapshot = GetActiveSnapshot();
 	ChashCachedRing *cached;
@@ -570,6 +572,16 @@ chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
 	complete(cached);
 	make_room(cached);
 	cached->confirmed = chash_snapshot_serial;
+	return cached;
+}
+
+ChashCachedRing *
+chash_cache_get(Oid function, const char *name, int64 as_of, bool missing_ok)
+{
+	bool taken = chash_snapshot_begin();
+	ChashCachedRing *cached = get_seen(function, name, as_of, missing_ok);
+
+	chash_snapshot_end(taken);
 	return cached;
 }
 

@@ -98,9 +98,9 @@ chash_cache_name(ChashCachedRing *cached, uint32 node)
 static inline bool
 chash_snapshot_same(void)
 {
-	Snapshot snapshot = GetActiveSnapshot();
+	Snapshot snapshot = ActiveSnapshotSet() ? GetActiveSnapshot() : NULL;
 
-	return snapshot->xmax == chash_snapshot_mark.xmax &&
+	return snapshot != NULL && snapshot->xmax == chash_snapshot_mark.xmax &&
 		   snapshot->curcid == chash_snapshot_mark.curcid &&
 		   snapshot->xcnt == chash_snapshot_mark.xcnt &&
 		   snapshot->subxcnt == chash_snapshot_mark.subxcnt &&

@@ -43,6 +43,18 @@ next_page(const uint64 *map, Size pages, Size from, bool taken)
 	return Min(word * WORD_PAGES + (Size) pg_rightmost_one_pos64(bits), pages);
 }
 
+/* The first page of the free run that ends before this page. */
+static Size
+run_start(const uint64 *map, Size end)
+{
+	Size word = end / WORD_PAGES;
+	uint64 taken = map[word] & ~(~UINT64CONST(0) << (end % WORD_PAGES));
+
+	while (taken == 0 && word > 0)
+		taken = map[--word];
+	return taken == 0 ? 0 : word * WORD_PAGES + (Size) pg_leftmost_one_pos64(taken) + 1;
+}
+
 static void
 mark(uint64 *map, Size first, Size count, bool taken)
 {
@@ -77,6 +89,19 @@ chash_pages_take(uint64 *map, Size pages, Size count, Size *first)
 	if (best > 0)
 		mark(map, *first, count, true);
 	return best > 0;
+}
+
+void
+chash_pages_take_again(uint64 *map, Size first, Size count)
+{
+	mark(map, first, count, true);
+}
+
+void
+chash_pages_run(const uint64 *map, Size pages, Size page, Size *first, Size *end)
+{
+	*first = run_start(map, page);
+	*end = next_page(map, pages, page, true);
 }
 
 void

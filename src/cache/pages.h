@@ -33,4 +33,10 @@ extern bool chash_pages_take(uint64 *map, Size pages, Size count, Size *first);
 
 extern void chash_pages_give_back(uint64 *map, Size first, Size count);
 
+/* Takes pages that were given back, to see what difference it would make. */
+extern void chash_pages_take_again(uint64 *map, Size first, Size count);
+
+/* The free run that a free page is in: its first page, and the one after its last. */
+extern void chash_pages_run(const uint64 *map, Size pages, Size page, Size *first, Size *end);
+
 #endif

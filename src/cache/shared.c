@@ -31,8 +31,9 @@
  *
  * Room is made at the expense of what was used longest ago, but for what was
  * used within the last second: were more wanted at once than there is room for,
- * all would be built again and again.  What finds no room then is kept by the
- * backend that built it.
+ * all would be built again and again.  A block needs pages in a row.  So it is
+ * found out first whether there would be such a run, and then only what lies in
+ * it goes.  What finds no room is kept by the backend that built it.
  */
 #include "shared.h"
 
@@ -263,9 +264,113 @@ pin(ChashSharedRing *place, TimestampTz now)
 	pg_atomic_write_u64(&place->last_used, (uint64) now);
 }
 
-/* Frees what was used longest ago; false if there is nothing that may go. */
+/* May this ring go, so that another one has its room? */
 static bool
-make_room(TimestampTz now)
+may_go(ChashSharedRing *place, TimestampTz now)
+{
+	return place->state == READY && pg_atomic_read_u32(&place->pins) == 0 &&
+		   TimestampDifferenceExceeds((TimestampTz) pg_atomic_read_u64(&place->last_used), now,
+									  GRACE);
+}
+
+static int
+compare_use(const void *a, const void *b)
+{
+	ChashSharedRing *left = *(ChashSharedRing *const *) a;
+	ChashSharedRing *right = *(ChashSharedRing *const *) b;
+	uint64 left_used = pg_atomic_read_u64(&left->last_used);
+	uint64 right_used = pg_atomic_read_u64(&right->last_used);
+
+	return left_used < right_used ? -1 : left_used > right_used;
+}
+
+/*
+ * How far up the list does it take to go until there is a run of free pages?  Gives
+ * the number of rings, of which the last one completes the run; 0 if even all of
+ * them would not do.
+ */
+static uint32
+try_rings(ChashSharedRing *const *list, uint32 count, Size pages, Size *first, Size *end)
+{
+	uint32 tried = 0;
+	bool fits = false;
+
+	while (tried < count && !fits)
+	{
+		const ChashSharedRing *place = list[tried++];
+
+		chash_pages_give_back(map(cache), place->first_page, place->page_count);
+		chash_pages_run(map(cache), cache->page_count, place->first_page, first, end);
+		fits = *end - *first >= pages;
+	}
+	for (uint32 i = 0; i < tried; i++)
+		chash_pages_take_again(map(cache), list[i]->first_page, list[i]->page_count);
+	return fits ? tried : 0;
+}
+
+/*
+ * Frees as many rings as it takes to have a run of free pages, or none if that
+ * would not do.  The list has those that may go, what was used longest ago first.
+ */
+static bool
+evict(ChashSharedRing *const *list, uint32 count, Size pages)
+{
+	Size first;
+	Size end;
+	Size last;
+	uint32 tried = try_rings(list, count, pages, &first, &end);
+
+	if (tried == 0)
+		return false;
+
+	/* The run without the last one is too short; so that is in what remains of it. */
+	last = list[tried - 1]->first_page;
+	doom(list[tried - 1]);
+	for (uint32 i = tried - 1; i-- > 0;)
+	{
+		Size from = list[i]->first_page;
+		Size to = from + list[i]->page_count;
+
+		if (to <= first || from >= end)
+			continue;
+
+		/* What was used last is the first to stay, if the run can do without. */
+		if (to <= last && end - to >= pages)
+			first = to;
+		else if (from > last && from - first >= pages)
+			end = from;
+		else
+			doom(list[i]);
+	}
+	return true;
+}
+
+/*
+ * Takes a run of pages, if need be at the expense of other rings; false if there is
+ * no room.  The list has space for all places.
+ */
+static bool
+take_pages(Size pages, ChashSharedRing **list, TimestampTz now, Size *first)
+{
+	uint32 count = 0;
+
+	if (pages > cache->page_count)
+		return false;
+	if (chash_pages_take(map(cache), cache->page_count, pages, first))
+		return true;
+	for (uint32 i = 0; i < cache->place_count; i++)
+	{
+		if (may_go(&places(cache)[i], now))
+			list[count++] = &places(cache)[i];
+	}
+	qsort(list, count, sizeof(*list), compare_use);
+	return evict(list, count, pages) &&
+		   chash_pages_take(map(cache), cache->page_count, pages, first);
+}
+
+/* Frees a place, no matter which, of what may go; what was used longest ago first. */
+static void
+free_oldest(TimestampTz now)
 {
 	ChashSharedRing *oldest = NULL;
 
@@ -273,22 +378,19 @@ make_room(TimestampTz now)
 	{
 		ChashSharedRing *place = &places(cache)[i];
 
-		if (place->state == READY && pg_atomic_read_u32(&place->pins) == 0 &&
-			(oldest == NULL ||
-			 pg_atomic_read_u64(&place->last_used) < pg_atomic_read_u64(&oldest->last_used)))
+		if (may_go(place, now) && (oldest == NULL || compare_use(&place, &oldest) < 0))
 			oldest = place;
 	}
-	if (oldest == NULL ||
-		!TimestampDifferenceExceeds((TimestampTz) pg_atomic_read_u64(&oldest->last_used), now,
-									GRACE))
-		return false;
-	doom(oldest);
-	return true;
+	if (oldest != NULL)
+		doom(oldest);
 }
 
-/* Finds a free place, if need be one that only keeps count of what did not fit. */
+/*
+ * Finds a free place, if need be one that only keeps count of what did not fit; for
+ * a ring that fits, also at the expense of another one.
+ */
 static ChashSharedRing *
-take_place(TimestampTz now)
+take_place(bool fits, TimestampTz now)
 {
 	ChashSharedRing *place;
 
@@ -298,7 +400,9 @@ take_place(TimestampTz now)
 		if (place->state == REFUSED && place->retry_at <= now)
 			doom(place);
 	}
-	if (cache->free_places == NO_PLACE && !make_room(now))
+	if (cache->free_places == NO_PLACE && fits)
+		free_oldest(now);
+	if (cache->free_places == NO_PLACE)
 		return NULL;
 	place = &places(cache)[cache->free_places];
 	cache->free_places = place->next;
@@ -307,9 +411,9 @@ take_place(TimestampTz now)
 
 /* Adds a place for a key, without pages. */
 static ChashSharedRing *
-add_place(const ChashRingKey *key, const ChashRingLabel *label, TimestampTz now)
+add_place(const ChashRingKey *key, const ChashRingLabel *label, bool fits, TimestampTz now)
 {
-	ChashSharedRing *place = take_place(now);
+	ChashSharedRing *place = take_place(fits, now);
 	uint32 *chain = chain_of(key);
 
 	if (place == NULL)
@@ -329,23 +433,6 @@ add_place(const ChashRingKey *key, const ChashRingLabel *label, TimestampTz now)
 	place->next = *chain;
 	*chain = (uint32) (place - places(cache));
 	return place;
-}
-
-/* Gives a place its pages; false if there is no room. */
-static bool
-allocate(ChashSharedRing *place, Size size, TimestampTz now)
-{
-	Size pages = chash_page_count(size);
-
-	if (pages > cache->page_count)
-		return false;
-	while (!chash_pages_take(map(cache), cache->page_count, pages, &place->first_page))
-	{
-		if (!make_room(now))
-			return false;
-	}
-	place->page_count = pages;
-	return true;
 }
 
 /* Dooms older versions of the ring in a place. */
@@ -426,7 +513,7 @@ log_refusal(Cause cause, const ChashRingLabel *label, Size size)
 	else
 		ereport(LOG,
 				(errmsg("no room for ring \"%s\" in the shared cache of chash", name),
-				 errdetail("Everything in there is in use, or was within the last second. Sessions build for themselves what finds no room."),
+				 errdetail("What is in use there, or was within the last second, leaves none. Sessions build for themselves what finds no room."),
 				 errhint("Raise \"chash.cache_size\".")));
 	pfree(name);
 }
@@ -436,26 +523,36 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 					 bool again)
 {
 	TimestampTz now;
+	Size pages = chash_page_count(ring->size);
+	Size first_page = 0;
+	ChashSharedRing **list;
 	ChashSharedRing *place;
+	bool fits = false;
 	bool filling = false;
 	bool log = false;
 	Cause cause = NO_ROOM;
 
 	if (!chash_shared_exists())
 		return NULL;
+	list = palloc_array(ChashSharedRing *, cache->place_count);
 	now = GetCurrentTimestamp();
 	LWLockAcquire(&cache->lock, LW_EXCLUSIVE);
 	place = find(key);
+	if (place == NULL || (place->state == REFUSED && place->retry_at <= now))
+		fits = take_pages(pages, list, now, &first_page);
 	if (place == NULL)
-		place = add_place(key, label, now);
+		place = add_place(key, label, fits, now);
+	if (fits && place == NULL)
+		chash_pages_give_back(map(cache), first_page, pages);
 	if (place != NULL && (!again || place->builds == 0))
 		place->builds++;
 	if (place != NULL && place->state == READY)
 		pin(place, now);
-	else if (place != NULL && place->state == REFUSED && place->retry_at <= now &&
-			 allocate(place, ring->size, now))
+	else if (place != NULL && fits)
 	{
 		place->state = FILLING;
+		place->first_page = first_page;
+		place->page_count = pages;
 		place->points = ring->point_count;
 		pin(place, now);
 		filling = true;
@@ -464,7 +561,7 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 	{
 		if (place == NULL || place->state == REFUSED)
 		{
-			if (chash_page_count(ring->size) > cache->page_count)
+			if (pages > cache->page_count)
 				cause = TOO_LARGE;
 			log = !cache->logged[cause];
 			cache->logged[cause] = true;
@@ -481,6 +578,7 @@ chash_shared_publish(const ChashRingKey *key, const ChashRingLabel *label, const
 		place = NULL;
 	}
 	LWLockRelease(&cache->lock);
+	pfree(list);
 
 	if (log)
 		log_refusal(cause, label, ring->size);

@@ -553,6 +553,7 @@ transaction_ends(XactEvent event, void *argument)
 
 	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
 		return;
+	Assert(chash_statements_open() == 0);
 	rings = chash_touched_rings(0, &count);
 	for (uint32 i = 0; i < count; i++)
 	{

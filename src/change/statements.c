@@ -15,11 +15,17 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* Nest levels of (sub)transactions; in TopTransactionContext, like all of this. */
+typedef struct Statement
+{
+	int level;			/* nest level of the (sub)transaction in which it was opened */
+	dlist_head touched; /* rings, in the order in which they were added */
+} Statement;
+
+/* The outermost first; in TopTransactionContext, like all of this. */
 static List *open_statements = NIL;
 
-/* In the order in which they were added. */
-static dlist_head touched_rings = DLIST_STATIC_INIT(touched_rings);
+/* Rings touched by none: replicated ones. */
+static dlist_head touched_by_none = DLIST_STATIC_INIT(touched_by_none);
 
 /* By name: a row must find its ring fast where one statement touches many. */
 typedef struct Named
@@ -40,8 +46,11 @@ void
 chash_statements_push(void)
 {
 	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+	Statement *statement = palloc(sizeof(Statement));
 
-	open_statements = lappend_int(open_statements, GetCurrentTransactionNestLevel());
+	statement->level = GetCurrentTransactionNestLevel();
+	dlist_init(&statement->touched);
+	open_statements = lappend(open_statements, statement);
 	MemoryContextSwitchTo(caller);
 	chash_cache_hold(list_length(open_statements));
 }
@@ -49,7 +58,11 @@ chash_statements_push(void)
 void
 chash_statements_pop(void)
 {
-	open_statements = list_truncate(open_statements, Max(list_length(open_statements) - 1, 0));
+	if (open_statements != NIL)
+	{
+		pfree(llast(open_statements));
+		open_statements = list_delete_last(open_statements);
+	}
 	chash_cache_hold(list_length(open_statements));
 }
 
@@ -108,6 +121,15 @@ name_latest(ChashTouched *touched)
 	named->latest = touched;
 }
 
+/* Where the rings are that a statement has touched. */
+static dlist_head *
+touched_by(int statement)
+{
+	if (statement == 0)
+		return &touched_by_none;
+	return &((Statement *) list_nth(open_statements, statement - 1))->touched;
+}
+
 void
 chash_touched_add(ChashTouched *touched)
 {
@@ -115,7 +137,7 @@ chash_touched_add(ChashTouched *touched)
 	if (touched_by_name == NULL)
 		make_table();
 	name_latest(touched);
-	dlist_push_tail(&touched_rings, &touched->link);
+	dlist_push_tail(touched_by(touched->statement), &touched->link);
 }
 
 ChashTouched *
@@ -147,7 +169,7 @@ chash_touched_forget(const char *name, int statement)
 	char *ring = pstrdup(name); /* it may be that of an entry */
 	ChashTouched *touched;
 
-	/* Entries of one ring are for one and the same statement, or a later one for an inner. */
+	/* Those for outer statements come first. */
 	while ((touched = chash_touched_find(ring)) != NULL && touched->statement >= statement)
 		remove_latest(touched);
 	pfree(ring);
@@ -162,19 +184,20 @@ compare_names(const void *a, const void *b)
 char **
 chash_touched_rings(int statement, uint32 *count)
 {
+	dlist_head *touched_rings = touched_by(statement);
 	dlist_iter iter;
 	Size found = 0;
 	char **rings;
 
 	*count = 0;
-	if (touched_by_name == NULL)
+	if (dlist_is_empty(touched_rings))
 		return NULL;
-	rings = palloc_array(char *, Max(hash_get_num_entries(touched_by_name), 1));
-	dlist_foreach(iter, &touched_rings)
+	rings = palloc_array(char *, hash_get_num_entries(touched_by_name));
+	dlist_foreach(iter, touched_rings)
 	{
 		const ChashTouched *touched = dlist_container(ChashTouched, link, iter.cur);
 
-		if (touched->statement >= statement && chash_touched_find(touched->ring) == touched)
+		if (chash_touched_find(touched->ring) == touched)
 			rings[found++] = pstrdup(touched->ring);
 	}
 	if (found > 1)
@@ -193,8 +216,28 @@ transaction_ended(XactEvent event, void *argument)
 	/* The memory goes with the transaction. */
 	open_statements = NIL;
 	touched_by_name = NULL;
-	dlist_init(&touched_rings);
+	dlist_init(&touched_by_none);
 	chash_cache_hold(0);
+}
+
+/* Takes the rings that a subtransaction has added, which are the last ones. */
+static void
+end_touched(dlist_head *touched_rings, int level, bool aborted)
+{
+	dlist_node *node = dlist_is_empty(touched_rings) ? NULL : dlist_tail_node(touched_rings);
+
+	while (node != NULL)
+	{
+		ChashTouched *touched = dlist_container(ChashTouched, link, node);
+
+		if (touched->level < level)
+			break;
+		node = dlist_has_prev(touched_rings, node) ? dlist_prev_node(touched_rings, node) : NULL;
+		if (aborted)
+			remove_latest(touched);
+		else
+			touched->level = level - 1;
+	}
 }
 
 static void
@@ -202,35 +245,23 @@ subtransaction_ended(SubXactEvent event, SubTransactionId subtransaction, SubTra
 					 void *argument)
 {
 	int level = GetCurrentTransactionNestLevel();
-	dlist_node *node;
-	ListCell *cell;
+	bool aborted = event == SUBXACT_EVENT_ABORT_SUB;
 
 	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
 		return;
-
-	/* What a subtransaction has added is at the end. */
-	for (node = dlist_is_empty(&touched_rings) ? NULL : dlist_tail_node(&touched_rings);
-		 node != NULL;)
+	for (int i = list_length(open_statements); i-- > 0;)
 	{
-		ChashTouched *touched = dlist_container(ChashTouched, link, node);
+		Statement *statement = list_nth(open_statements, i);
 
-		if (touched->level < level)
-			break;
-		node = dlist_has_prev(&touched_rings, node) ? dlist_prev_node(&touched_rings, node) : NULL;
-		if (event == SUBXACT_EVENT_ABORT_SUB)
-			remove_latest(touched);
-		else
-			touched->level = level - 1;
-	}
-	foreach(cell, open_statements)
-	{
-		if (lfirst_int(cell) < level)
+		end_touched(&statement->touched, level, aborted);
+		if (statement->level < level)
 			continue;
-		if (event == SUBXACT_EVENT_ABORT_SUB)
-			open_statements = foreach_delete_current(open_statements, cell);
+		if (aborted)
+			open_statements = list_delete_nth_cell(open_statements, i);
 		else
-			lfirst_int(cell) = level - 1;
+			statement->level = level - 1;
 	}
+	end_touched(&touched_by_none, level, aborted);
 	chash_cache_hold(list_length(open_statements));
 }
 

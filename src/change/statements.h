@@ -42,12 +42,12 @@ extern void chash_touched_add(ChashTouched *touched);
 /* The latest entry of a ring, or NULL. */
 extern ChashTouched *chash_touched_find(const char *ring);
 
-/* Forgets all entries of a ring that were made for statements from that number on. */
+/* Forgets all entries of a ring that were made for a statement. */
 extern void chash_touched_forget(const char *ring, int statement);
 
 /*
- * The names of the rings that statements from that number on have touched, in order,
- * each once.
+ * The names of the rings that the statement of that number has touched first, in order,
+ * each once; 0: of those touched without a statement.
  */
 extern char **chash_touched_rings(int statement, uint32 *count);
 

@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-/* How many nodes and rows are looked at between two looks for interrupts. */
-#define INTERRUPT_INTERVAL 65536
-
 /* One ring's side of the sweep. */
 typedef struct Side
 {
@@ -33,7 +30,7 @@ typedef struct Sweep
 	Side before;
 	Side after;
 	uint32_t replicas;
-	uint64_t work;	  /* done since the last look for interrupts */
+	uint32_t work;	  /* but for that of the walks */
 	uint32_t segment; /* counts from 1 */
 	size_t *open;	  /* rows that ended at the previous segment */
 	uint32_t open_count;
@@ -41,12 +38,6 @@ typedef struct Sweep
 	uint32_t next_open_count;
 	ChashDiffRows *rows;
 } Sweep;
-
-static size_t
-align(size_t size)
-{
-	return (size + 7) & ~(size_t) 7;
-}
 
 /* With more replicas than nodes, the sets hold all nodes. */
 static uint32_t
@@ -58,10 +49,10 @@ set_limit(const ChashRing *ring, uint32_t replicas)
 static size_t
 side_size(const ChashRing *ring, const ChashRing *other, uint32_t replicas)
 {
-	return align(chash_walk_size(ring, replicas)) +
-		   align((size_t) (set_limit(ring, replicas) + 1) * sizeof(uint32_t)) +
-		   align((size_t) ring->node_count * sizeof(uint32_t)) +
-		   align((size_t) other->node_count * sizeof(uint32_t));
+	return chash_align(chash_walk_size(ring, replicas)) +
+		   chash_align((size_t) (set_limit(ring, replicas) + 1) * sizeof(uint32_t)) +
+		   chash_align((size_t) ring->node_count * sizeof(uint32_t)) +
+		   chash_align((size_t) other->node_count * sizeof(uint32_t));
 }
 
 /* Rows per segment: everybody leaves, everybody joins. */
@@ -90,15 +81,15 @@ init_side(Side *side, const ChashRing *ring, const ChashRing *other, uint32_t re
 		side->walk = (ChashWalk *) memory;
 		chash_walk_init(side->walk, ring, replicas, false);
 	}
-	memory += align(chash_walk_size(ring, replicas));
+	memory += chash_align(chash_walk_size(ring, replicas));
 	side->set = (uint32_t *) memory;
-	memory += align((size_t) (set_limit(ring, replicas) + 1) * sizeof(uint32_t));
+	memory += chash_align((size_t) (set_limit(ring, replicas) + 1) * sizeof(uint32_t));
 	side->partner = (uint32_t *) memory;
 	memset(side->partner, 0xff, ring->node_count * sizeof(uint32_t));
-	memory += align((size_t) ring->node_count * sizeof(uint32_t));
+	memory += chash_align((size_t) ring->node_count * sizeof(uint32_t));
 	side->member = (uint32_t *) memory;
 	memset(side->member, 0, other->node_count * sizeof(uint32_t));
-	memory += align((size_t) other->node_count * sizeof(uint32_t));
+	memory += chash_align((size_t) other->node_count * sizeof(uint32_t));
 	return memory;
 }
 
@@ -110,12 +101,14 @@ pair_nodes(Side *before, Side *after)
 	const ChashRingNode *right = chash_ring_nodes(after->ring);
 	uint32_t i = 0;
 	uint32_t j = 0;
+	uint32_t work = 0;
 
 	while (i < before->ring->node_count && j < after->ring->node_count)
 	{
 		int order = chash_compare_names(chash_ring_name(before->ring, i), left[i].name_length,
 										chash_ring_name(after->ring, j), right[j].name_length);
 
+		chash_work(&work, 1);
 		if (order == 0)
 		{
 			before->partner[i] = j;
@@ -133,7 +126,7 @@ add_row(Sweep *sweep, int64_t lo, int64_t hi, uint32_t from, uint32_t to)
 	ChashDiffRows *rows = sweep->rows;
 	size_t row;
 
-	sweep->work += sweep->open_count;
+	chash_work(&sweep->work, 1 + sweep->open_count);
 	for (uint32_t i = 0; i < sweep->open_count; i++)
 	{
 		row = sweep->open[i];
@@ -217,11 +210,14 @@ compare_owners(Sweep *sweep, int64_t lo, int64_t hi)
 
 /* Passes all points at a position, those that lost a tie included. */
 static void
-pass(Side *side, int64_t position)
+pass(Sweep *sweep, Side *side, int64_t position)
 {
 	while (side->point < side->ring->point_count &&
 		   chash_point_position(side->ring, side->point) == position)
+	{
+		chash_work(&sweep->work, 1);
 		side->point++;
+	}
 }
 
 void
@@ -248,13 +244,7 @@ chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, v
 		size_t *swap = sweep.open;
 
 		sweep.segment++;
-		sweep.work += 1 + sweep.before.set_size + sweep.after.set_size;
-		if (sweep.work >= INTERRUPT_INTERVAL && chash_interrupt_hook != NULL)
-		{
-			chash_interrupt_hook();
-			sweep.work = 0;
-		}
-
+		chash_work(&sweep.work, 1 + sweep.before.set_size + sweep.after.set_size);
 		if (replicas > 1)
 			compare_sets(&sweep, lo, hi);
 		else
@@ -266,8 +256,8 @@ chash_diff(const ChashRing *before, const ChashRing *after, uint32_t replicas, v
 
 		if (hi == before->highest)
 			return;
-		pass(&sweep.before, hi);
-		pass(&sweep.after, hi);
+		pass(&sweep, &sweep.before, hi);
+		pass(&sweep, &sweep.after, hi);
 		lo = hi + 1;
 	}
 }

@@ -32,61 +32,117 @@ chash_put_characters(char *target, uint64_t characters)
 	memcpy(target, &characters, sizeof(characters));
 }
 
-/* The digits, 0 to 9, of a number below 10^8; the first is in the lowest byte. */
+/*
+ * Puts sixteen characters into memory, the first eight of them in `first`.  Where
+ * it can be, this is one write: who reads across two has to wait for both of them.
+ */
+static inline void
+chash_put_sixteen(char *target, uint64_t first, uint64_t second)
+{
+#ifdef CHASH_SSE2
+	_mm_storeu_si128((__m128i *) target,
+					 _mm_set_epi64x((long long int) second, (long long int) first));
+#else
+	chash_put_characters(target, first);
+	chash_put_characters(target + 8, second);
+#endif
+}
+
+/* The digits of a number below 10^8, as eight characters; the first is in the lowest byte. */
 static inline uint64_t
 chash_eight_digits(uint32_t number)
 {
-	/* Halves of four digits, then of two, then digits; each beside its other half. */
-	uint64_t fours = number / 10000 | (uint64_t) (number % 10000) << 32;
+	/*
+	 * Halves of four digits, then of two, then digits.  Of x = q * 10^n + r,
+	 * each half beside the other, q + (r << s), is (x << s) - q * ((10^n << s) - 1).
+	 */
+	uint64_t fours = ((uint64_t) number << 32) - number / 10000 * ((UINT64_C(10000) << 32) - 1);
 	uint64_t hundreds = ((fours * 10486) >> 20) & UINT64_C(0x0000007f0000007f);
-	uint64_t twos = hundreds | (fours - 100 * hundreds) << 16;
+	uint64_t twos = (fours << 16) - hundreds * ((UINT64_C(100) << 16) - 1);
 	uint64_t tens = ((twos * 103) >> 10) & UINT64_C(0x000f000f000f000f);
 
-	return tens | (twos - 10 * tens) << 8;
+	return (twos << 8) - tens * ((UINT64_C(10) << 8) - 1) + CHASH_EACH('0');
 }
 
-/* Writes a number below 10^8 without leading zeros; returns the length. */
-static inline size_t
-chash_put_number(char *target, uint32_t number)
+/* How many digits a number has; 0 has one. */
+static inline unsigned
+chash_count_digits(uint64_t number)
 {
-	uint64_t digits = chash_eight_digits(number);
+	static const uint64_t powers[] = {
+		UINT64_C(0),
+		UINT64_C(10),
+		UINT64_C(100),
+		UINT64_C(1000),
+		UINT64_C(10000),
+		UINT64_C(100000),
+		UINT64_C(1000000),
+		UINT64_C(10000000),
+		UINT64_C(100000000),
+		UINT64_C(1000000000),
+		UINT64_C(10000000000),
+		UINT64_C(100000000000),
+		UINT64_C(1000000000000),
+		UINT64_C(10000000000000),
+		UINT64_C(100000000000000),
+		UINT64_C(1000000000000000),
+		UINT64_C(10000000000000000),
+		UINT64_C(100000000000000000),
+		UINT64_C(1000000000000000000),
+		UINT64_C(10000000000000000000),
+	};
 
-	/* The last digit is written, whatever it is. */
-	unsigned zeros = (unsigned) __builtin_ctzll(digits | UINT64_C(1) << 56) / 8;
+	/* The logarithm to the base of 10 is 1233 / 4096 of that to the base of 2. */
+	unsigned bits = 64 - (unsigned) __builtin_clzll(number | 1);
+	unsigned guess = bits * 1233 / 4096;
 
-	chash_put_characters(target, (digits + CHASH_EACH('0')) >> (8 * zeros));
-	return 8 - zeros;
+	return guess + (number >= powers[guess]);
 }
 
 /*
  * Writes a bigint in decimal, as PostgreSQL does; returns the length.  There must
- * be room for 24 bytes.
+ * be room for 24 bytes.  The length is found first, and while digits are still being
+ * computed: that is why it does not come out of them.
  */
 static inline size_t
 chash_bigint_text(char *target, int64_t value)
 {
 	const uint32_t unit = 100000000;
 	uint64_t number = (uint64_t) value;
-	char *end = target;
+	uint64_t high;
+	uint64_t low;
+	uint32_t top;
+	unsigned length;
+	size_t sign = 0;
 
 	if (value < 0)
 	{
-		*end++ = '-';
+		*target++ = '-';
 		number = -number;
+		sign = 1;
 	}
-	if (number < unit)
-		return (size_t) (end - target) + chash_put_number(end, (uint32_t) number);
-	if (number >= (uint64_t) unit * unit)
+	length = chash_count_digits(number);
+	if (length <= 8)
 	{
-		end += chash_put_number(end, (uint32_t) (number / ((uint64_t) unit * unit)));
-		chash_put_characters(end, chash_eight_digits((uint32_t) (number / unit % unit)) +
-									  CHASH_EACH('0'));
-		end += 8;
+		chash_put_characters(target, chash_eight_digits((uint32_t) number) >> 8 * (8 - length));
+		return sign + length;
 	}
-	else
-		end += chash_put_number(end, (uint32_t) (number / unit));
-	chash_put_characters(end, chash_eight_digits((uint32_t) (number % unit)) + CHASH_EACH('0'));
-	return (size_t) (end + 8 - target);
+
+	high = number / unit;
+	low = chash_eight_digits((uint32_t) (number - high * unit));
+	if (length <= 16)
+	{
+		unsigned unused = 8 * (16 - length);
+
+		high = chash_eight_digits((uint32_t) high);
+		chash_put_sixteen(target, high >> unused | (low << 1) << (63 - unused), low >> unused);
+		return sign + length;
+	}
+
+	top = (uint32_t) (number / ((uint64_t) unit * unit));
+	high = chash_eight_digits((uint32_t) (high - (uint64_t) top * unit));
+	chash_put_characters(target, chash_eight_digits(top) >> 8 * (24 - length));
+	chash_put_sixteen(target + length - 16, high, low);
+	return sign + length;
 }
 
 /* The hexadecimal digits of 16 bytes, as characters, eight in each of four words. */

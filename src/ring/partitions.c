@@ -10,10 +10,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NOBODY UINT32_MAX
+
+/* A node's way through the heap, in steps for chash_work. */
+#define HEAP_STEPS 20
 
 typedef struct Scattered
 {
@@ -26,14 +28,8 @@ chash_partitions_scratch_size(const ChashSpec *spec)
 {
 	/* At most 2^20 partitions; nodes are in memory already, eight times over. */
 	return (size_t) spec->partitions * (sizeof(Scattered) + sizeof(uint32_t)) +
-		   (size_t) spec->node_count * 3 * sizeof(uint32_t);
-}
-
-static void
-check_interrupts(uint32_t turn)
-{
-	if (turn % 65536 == 0 && chash_interrupt_hook != NULL)
-		chash_interrupt_hook();
+		   (size_t) spec->node_count * 3 * sizeof(uint32_t) +
+		   chash_sort_scratch_size(spec->partitions, sizeof(Scattered));
 }
 
 /* Is node a due the next partition before node b? */
@@ -73,9 +69,11 @@ chash_partitions_quotas(const ChashSpec *spec, uint32_t *quotas, void *scratch)
 {
 	uint32_t *heap = scratch;
 	uint32_t size = 0;
+	uint32_t work = 0;
 
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
+		chash_work(&work, 1);
 		quotas[i] = spec->nodes[i].weight > 0 ? 1 : 0;
 		if (quotas[i] > 0)
 			heap[size++] = i;
@@ -84,10 +82,13 @@ chash_partitions_quotas(const ChashSpec *spec, uint32_t *quotas, void *scratch)
 		return;
 
 	for (uint32_t i = size / 2; i-- > 0;)
+	{
+		chash_work(&work, HEAP_STEPS);
 		sift_down(spec, quotas, heap, size, i);
+	}
 	for (uint32_t seats = size; seats < spec->partitions; seats++)
 	{
-		check_interrupts(seats);
+		chash_work(&work, HEAP_STEPS);
 		quotas[heap[0]]++;
 		sift_down(spec, quotas, heap, size, 0);
 	}
@@ -105,42 +106,47 @@ compare_scattered(const void *a, const void *b)
 }
 
 static void
-scatter(uint32_t partitions, Scattered *order)
+scatter(uint32_t partitions, Scattered *order, void *scratch)
 {
+	uint32_t work = 0;
+
 	for (uint32_t i = 0; i < partitions; i++)
 	{
 		char decimal[16];
 		int length = snprintf(decimal, sizeof(decimal), "%" PRIu32, i);
 
-		check_interrupts(i);
+		chash_work(&work, 1);
 		order[i].hash = (uint64_t) chash_hash_xxh3.position(decimal, (size_t) length);
 		order[i].number = i;
 	}
-	qsort(order, partitions, sizeof(Scattered), compare_scattered);
+	chash_sort(order, partitions, sizeof(Scattered), compare_scattered, scratch);
 }
 
 void
 chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 {
 	Scattered *order = scratch;
-	uint32_t *owners = (uint32_t *) (order + spec->partitions);
+	Scattered *sorting = order + spec->partitions;
+	uint32_t *owners = (uint32_t *) (sorting + spec->partitions / 2);
 	uint32_t *quotas = owners + spec->partitions;
 	uint32_t *held = quotas + spec->node_count;
 	uint32_t *heap = held + spec->node_count;
 	uint32_t receiver = 0;
 	uint32_t start = 0;
+	uint32_t work = 0;
 
 	chash_partitions_quotas(spec, quotas, heap);
 
-	for (uint32_t i = 0; i < spec->partitions; i++)
-		owners[i] = NOBODY;
+	memset(owners, 0xff, spec->partitions * sizeof(uint32_t));
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
+		chash_work(&work, 1);
 		held[i] = 0;
 		for (uint32_t k = 0; k < spec->nodes[i].partition_count; k++)
 		{
 			uint32_t number = spec->nodes[i].partitions[k];
 
+			chash_work(&work, 1);
 			if (number >= spec->partitions || owners[number] != NOBODY)
 				continue;
 			owners[number] = i;
@@ -148,11 +154,12 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 		}
 	}
 
-	scatter(spec->partitions, order);
+	scatter(spec->partitions, order, sorting);
 	for (uint32_t i = 0; i < spec->partitions; i++)
 	{
 		uint32_t *owner = &owners[order[i].number];
 
+		chash_work(&work, 1);
 		if (*owner != NOBODY && held[*owner] > quotas[*owner])
 		{
 			held[*owner]--;
@@ -163,10 +170,11 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 	{
 		uint32_t *owner = &owners[order[i].number];
 
+		chash_work(&work, 1);
 		if (*owner != NOBODY)
 			continue;
-		while (receiver < spec->node_count && held[receiver] >= quotas[receiver])
-			receiver++;
+		for (; receiver < spec->node_count && held[receiver] >= quotas[receiver]; receiver++)
+			chash_work(&work, 1);
 		if (receiver == spec->node_count)
 			break; /* no node has weight */
 		*owner = receiver;
@@ -175,12 +183,14 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
+		chash_work(&work, 1);
 		spec->nodes[i].partitions = lists + start;
 		spec->nodes[i].partition_count = 0;
 		start += held[i];
 	}
 	for (uint32_t i = 0; i < spec->partitions; i++)
 	{
+		chash_work(&work, 1);
 		if (owners[i] != NOBODY)
 		{
 			ChashSpecNode *node = &spec->nodes[owners[i]];
@@ -188,4 +198,25 @@ chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch)
 			node->partitions[node->partition_count++] = i;
 		}
 	}
+}
+
+bool
+chash_partitions_same_weights(const ChashSpec *before, const ChashSpec *after)
+{
+	uint32_t work = 0;
+
+	if (before->node_count != after->node_count)
+		return false;
+	for (uint32_t i = 0; i < before->node_count; i++)
+	{
+		const ChashSpecNode *old_node = &before->nodes[i];
+		const ChashSpecNode *new_node = &after->nodes[i];
+
+		chash_work(&work, 1);
+		if (old_node->weight != new_node->weight ||
+			chash_compare_names(old_node->name, old_node->name_length, new_node->name,
+								new_node->name_length) != 0)
+			return false;
+	}
+	return true;
 }

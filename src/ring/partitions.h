@@ -31,4 +31,11 @@ extern void chash_partitions_quotas(const ChashSpec *spec, uint32_t *quotas, voi
  */
 extern void chash_partitions_assign(ChashSpec *spec, uint32_t *lists, void *scratch);
 
+/*
+ * Are the nodes the same before and after a change, with the same weights?  If
+ * so, partitions are not dealt, even where owners hold other than what is due:
+ * a ring that mirrors another system has owners of its own.
+ */
+extern bool chash_partitions_same_weights(const ChashSpec *before, const ChashSpec *after);
+
 #endif

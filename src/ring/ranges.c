@@ -19,9 +19,12 @@ chash_ranges_next(const ChashRing *ring, ChashRangeCursor *cursor, ChashRange *r
 	/* Go on to the last point of the same owner, past points that lost a tie. */
 	while (point < ring->point_count)
 	{
+		uint32_t first = point;
+
 		hi = chash_point_position(ring, point);
 		while (point < ring->point_count && chash_point_position(ring, point) == hi)
 			point++;
+		chash_work(&cursor->work, point - first);
 		if (chash_point_owner(ring, point) != range->node)
 		{
 			range->hi = hi;

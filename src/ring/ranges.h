@@ -19,6 +19,7 @@ typedef struct ChashRange
 typedef struct ChashRangeCursor
 {
 	uint32_t point; /* the next point to look at */
+	uint32_t work;
 	bool done;
 } ChashRangeCursor;
 

@@ -15,7 +15,8 @@ capped(const ChashRing *ring, uint32_t limit)
 static size_t
 mark_count(const ChashRing *ring, uint32_t limit)
 {
-	return (size_t) ring->node_count + 2 * (size_t) ring->zone_count + capped(ring, limit) + 1;
+	return (size_t) ring->node_count + 2 * (size_t) ring->zone_count +
+		   2 * ((size_t) capped(ring, limit) + 1);
 }
 
 size_t
@@ -24,38 +25,76 @@ chash_walk_size(const ChashRing *ring, uint32_t limit)
 	return sizeof(ChashWalk) + mark_count(ring, limit) * sizeof(uint32_t);
 }
 
+/*
+ * Where in the result each round starts: behind the nodes of the rounds before
+ * it.  A round has a node of each zone that has so many.
+ */
+static void
+plan_rounds(ChashWalk *walk, uint32_t *starts)
+{
+	const ChashRingZone *zones = chash_ring_zones(walk->ring);
+	uint32_t cap = capped(walk->ring, walk->limit);
+	uint32_t more = 0;
+	uint32_t before = 0;
+
+	/* How many zones have as many nodes as that, then how many have more. */
+	for (uint32_t z = 0; z < walk->ring->zone_count; z++)
+	{
+		uint32_t nodes = walk->live ? zones[z].live : zones[z].holders;
+
+		chash_work(&walk->work, 1);
+		starts[nodes < cap ? nodes : cap]++;
+	}
+	for (uint32_t nodes = cap + 1; nodes-- > 0;)
+	{
+		uint32_t zone_count = starts[nodes];
+
+		chash_work(&walk->work, 1);
+		starts[nodes] = more;
+		more += zone_count;
+	}
+	for (uint32_t round = 0; round <= cap; round++)
+	{
+		uint32_t zone_count = starts[round];
+
+		chash_work(&walk->work, 1);
+		starts[round] = before;
+		before += zone_count;
+	}
+}
+
 void
 chash_walk_init(ChashWalk *walk, const ChashRing *ring, uint32_t limit, bool live)
 {
+	size_t count = mark_count(ring, limit);
+
 	walk->ring = ring;
 	walk->live = live;
 	walk->limit = limit;
+	walk->wanted = 0;
+	walk->rounds = 0;
 	walk->stamp = 0;
-	memset(walk->marks, 0, mark_count(ring, limit) * sizeof(uint32_t));
+	walk->work = 0;
+	memset(walk->marks, 0, count * sizeof(uint32_t));
+	plan_rounds(walk, walk->marks + count - capped(ring, limit) - 1);
 }
 
-/*
- * Which rounds make up the first n nodes: all nodes of the rounds before the
- * last, as many of the last as are still wanted.  places[r] becomes the place
- * in the result where round r starts.  Returns the last round.
- */
-static uint32_t
-plan_rounds(const ChashWalk *walk, uint32_t n, uint32_t *places)
+/* Finds out how many rounds make up the first n nodes. */
+static void
+count_rounds(ChashWalk *walk, uint32_t n, const uint32_t *starts)
 {
-	const ChashRingZone *zones = chash_ring_zones(walk->ring);
-	uint32_t before = 0;
+	walk->wanted = n;
+	for (walk->rounds = 0; starts[walk->rounds] < n; walk->rounds++)
+		chash_work(&walk->work, 1);
+}
 
-	for (uint32_t round = 0;; round++)
-	{
-		uint32_t nodes = 0;
+/* How far a walk can go on from a point before it wraps, or looks for interrupts. */
+static inline uint32_t
+stretch_end(const ChashWalk *walk, uint32_t point)
+{
+	uint32_t rest = CHASH_WORK_INTERVAL - walk->work;
 
-		places[round] = before;
-		for (uint32_t z = 0; z < walk->ring->zone_count && before + nodes < n; z++)
-			nodes += (walk->live ? zones[z].live : zones[z].holders) > round;
-		if (before + nodes >= n)
-			return round;
-		before += nodes;
-	}
+	return rest < walk->ring->point_count - point ? point + rest : walk->ring->point_count;
 }
 
 uint32_t
@@ -68,9 +107,11 @@ chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nod
 	uint32_t *zone_met = met + ring->node_count;
 	uint32_t *zone_nodes = zone_met + ring->zone_count;
 	uint32_t *places = zone_nodes + ring->zone_count;
-	uint32_t last_round;
+	const uint32_t *starts = places + capped(ring, walk->limit) + 1;
 	uint32_t found = 0;
 	uint32_t stamp;
+	uint32_t start;
+	uint32_t end;
 
 	if (n > available)
 		n = available;
@@ -83,17 +124,26 @@ chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nod
 		walk->stamp = 1;
 	}
 	stamp = walk->stamp;
-	last_round = plan_rounds(walk, n, places);
+	if (n != walk->wanted)
+		count_rounds(walk, n, starts);
+	for (uint32_t round = 0; round < walk->rounds; round++)
+		places[round] = starts[round];
 
 	/* n nodes are there to be met, so the walk ends within one turn. */
-	for (;; point++)
+	start = point < ring->point_count ? point : 0;
+	end = stretch_end(walk, start);
+	for (point = start;; point++)
 	{
 		uint32_t node;
 		uint32_t zone;
 		uint32_t round;
 
-		if (point >= ring->point_count)
-			point = 0;
+		if (point == end)
+		{
+			chash_work(&walk->work, end - start);
+			point = start = end < ring->point_count ? end : 0;
+			end = stretch_end(walk, start);
+		}
 		node = chash_point_owner(ring, point);
 		if (met[node] == stamp)
 			continue;
@@ -108,11 +158,14 @@ chash_walk_from_point(ChashWalk *walk, uint32_t point, uint32_t n, uint32_t *nod
 			zone_nodes[zone] = 0;
 		}
 		round = zone_nodes[zone]++;
-		if (round > last_round || places[round] >= n)
+		if (round >= walk->rounds || places[round] >= n)
 			continue;
 		nodes[places[round]++] = node;
 		if (++found == n)
+		{
+			chash_work(&walk->work, point - start + 1);
 			return n;
+		}
 	}
 }
 

@@ -16,10 +16,12 @@ typedef struct ChashWalk
 	const ChashRing *ring;
 	bool live;		  /* pass over the nodes that are down */
 	uint32_t limit;	  /* the most replicas a walk may ask for */
+	uint32_t wanted;  /* by the latest walk */
+	uint32_t rounds;  /* that so many replicas take */
 	uint32_t stamp;	  /* of the latest walk */
-	uint32_t marks[]; /* nodes: the latest walk that met them; zones:
-								 * likewise; zones: nodes met; rounds: next
-								 * place in the result */
+	uint32_t work;	  /* of all walks */
+	uint32_t marks[]; /* nodes: the latest walk that met them; zones: likewise; zones:
+					   * nodes met; rounds: next place in the result; rounds: first place */
 } ChashWalk;
 
 /* Bytes that a walk takes; `limit` is lowered to the number of nodes. */

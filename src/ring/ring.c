@@ -5,19 +5,15 @@
  * Points are hashes, thus spread evenly: a counting sort into nearly as many
  * buckets as there are points, and a few steps within each, sort them in linear
  * time.  Where they are not (tokens can stand anywhere) a crowded bucket is
- * heap-sorted.
+ * sorted by Shell's method.
  */
 #include "ring.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Buckets up to this size are sorted by insertion. */
 #define INSERTION_LIMIT 24
-
-/* How many points are made or sorted between two looks for interrupts. */
-#define INTERRUPT_INTERVAL 65536
 
 /* Points as they are made, before they are sorted. */
 typedef struct Scratch
@@ -26,6 +22,7 @@ typedef struct Scratch
 	uint64_t *offsets;
 	uint32_t *owners;
 	uint32_t count;
+	uint32_t work;
 } Scratch;
 
 /* Where points are sorted into. */
@@ -33,16 +30,11 @@ typedef struct Points
 {
 	uint64_t *offsets;
 	uint32_t *owners;
+	uint32_t work;
 } Points;
 
 static_assert(sizeof(ChashLine) == 64, "a line of the cache has 64 bytes");
 static_assert(sizeof(ChashRing) <= CHASH_LINES_AT, "no room for the header");
-
-static size_t
-align(size_t size)
-{
-	return (size + 7) & ~(size_t) 7;
-}
 
 /* Buckets for sorting that many points: seven for eight. */
 static uint32_t
@@ -71,6 +63,7 @@ lay_out(const ChashSpec *spec, uint32_t point_count, ChashRing *ring)
 {
 	size_t slots = (size_t) point_count + 1;
 	uint64_t at = CHASH_LINES_AT;
+	uint32_t work = 0;
 
 	ring->plain = is_plain(spec, point_count);
 	ring->point_count = point_count;
@@ -80,15 +73,18 @@ lay_out(const ChashSpec *spec, uint32_t point_count, ChashRing *ring)
 	ring->offsets_at = at;
 	at += slots * sizeof(uint64_t);
 	ring->owners_at = at;
-	at += align(slots * (ring->plain ? sizeof(uint32_t) : sizeof(uint16_t)));
+	at += chash_align(slots * (ring->plain ? sizeof(uint32_t) : sizeof(uint16_t)));
 	ring->nodes_at = at;
 	at += spec->node_count * sizeof(ChashRingNode);
 	ring->zones_at = at;
 	at += (size_t) spec->node_count * sizeof(ChashRingZone);
 	ring->names_at = at;
 	for (uint32_t i = 0; i < spec->node_count; i++)
+	{
+		chash_work(&work, 1);
 		at += spec->nodes[i].name_length;
-	ring->size = align(at);
+	}
+	ring->size = chash_align(at);
 }
 
 /*
@@ -107,16 +103,12 @@ chash_ring_size(const ChashSpec *spec, uint32_t point_count)
 size_t
 chash_ring_scratch_size(const ChashSpec *spec, uint32_t point_count)
 {
-	return spec->node_count * sizeof(ChashSpecNode *) +
-		   (size_t) point_count * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) +
-		   align(((size_t) bucket_count(point_count) + 1) * sizeof(uint32_t));
-}
+	size_t points = (size_t) point_count * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) +
+					chash_align(((size_t) bucket_count(point_count) + 1) * sizeof(uint32_t));
+	size_t zones = chash_sort_scratch_size(spec->node_count, sizeof(ChashSpecNode *));
 
-static void
-check_interrupts(uint32_t turn)
-{
-	if (turn % INTERRUPT_INTERVAL == 0 && chash_interrupt_hook != NULL)
-		chash_interrupt_hook();
+	/* Zones are numbered before there are points. */
+	return spec->node_count * sizeof(ChashSpecNode *) + (points > zones ? points : zones);
 }
 
 static int
@@ -135,14 +127,21 @@ static void
 number_zones(const ChashSpec *spec, ChashRing *ring, ChashRingNode *nodes, ChashRingZone *zones,
 			 const ChashSpecNode **by_zone)
 {
+	uint32_t work = 0;
+
 	for (uint32_t i = 0; i < spec->node_count; i++)
+	{
+		chash_work(&work, 1);
 		by_zone[i] = &spec->nodes[i];
-	qsort(by_zone, spec->node_count, sizeof(*by_zone), compare_zones);
+	}
+	chash_sort(by_zone, spec->node_count, sizeof(*by_zone), compare_zones,
+			   by_zone + spec->node_count);
 
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
 		ChashRingNode *node = &nodes[by_zone[i] - spec->nodes];
 
+		chash_work(&work, 1);
 		if (i == 0 || compare_zones(&by_zone[i - 1], &by_zone[i]) != 0)
 			memset(&zones[ring->zone_count++], 0, sizeof(ChashRingZone));
 		node->zone = ring->zone_count - 1;
@@ -158,11 +157,13 @@ static void
 fill_nodes(const ChashSpec *spec, ChashRing *ring, ChashRingNode *nodes, char *names)
 {
 	uint32_t offset = 0;
+	uint32_t work = 0;
 
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
 		const ChashSpecNode *node = &spec->nodes[i];
 
+		chash_work(&work, 1);
 		nodes[i].point_count = (uint32_t) chash_node_point_count(spec, node);
 		nodes[i].down = node->down;
 		nodes[i].name_offset = offset;
@@ -180,7 +181,7 @@ fill_nodes(const ChashSpec *spec, ChashRing *ring, ChashRingNode *nodes, char *n
 static inline void
 add_point(Scratch *scratch, int64_t position, uint32_t owner)
 {
-	check_interrupts(scratch->count + 1);
+	chash_work(&scratch->work, 1);
 	scratch->offsets[scratch->count] = chash_ring_offset(scratch->ring, position);
 	scratch->owners[scratch->count] = owner;
 	scratch->count++;
@@ -226,6 +227,7 @@ add_points(const ChashSpec *spec, Scratch *scratch)
 		const ChashSpecNode *node = &spec->nodes[i];
 		uint32_t count = (uint32_t) chash_node_point_count(spec, node);
 
+		chash_work(&scratch->work, 1);
 		switch (spec->placement)
 		{
 			case CHASH_VNODES:
@@ -265,66 +267,37 @@ before(uint64_t offset, uint32_t owner, const Points *points, uint32_t at)
 										 : owner < points->owners[at];
 }
 
-static void
-insertion_sort(Points *points, uint32_t first, uint32_t end)
+/*
+ * Brings those that stand `gap` apart into order, for each such row of points.
+ * The caller counts the steps if they are few.
+ */
+static inline void
+insertion_sort(Points *points, uint32_t first, uint32_t end, uint32_t gap, bool few)
 {
-	for (uint32_t i = first + 1; i < end; i++)
+	for (uint32_t i = first + gap; i < end; i++)
 	{
 		uint64_t offset = points->offsets[i];
 		uint32_t owner = points->owners[i];
 		uint32_t at = i;
 
-		while (at > first && before(offset, owner, points, at - 1))
+		while (at >= first + gap && before(offset, owner, points, at - gap))
 		{
-			move(points, at, at - 1);
-			at--;
+			move(points, at, at - gap);
+			at -= gap;
 		}
 		if (at != i)
 			put(points, at, offset, owner);
+		if (!few)
+			chash_work(&points->work, 1 + (i - at) / gap);
 	}
 }
 
+/* The gaps are those of Gonnet and Baeza-Yates. */
 static void
-sift_down(Points *points, uint32_t first, uint32_t count, uint32_t at)
+shell_sort(Points *points, uint32_t first, uint32_t end)
 {
-	uint64_t offset = points->offsets[first + at];
-	uint32_t owner = points->owners[first + at];
-
-	for (;;)
-	{
-		uint32_t child = 2 * at + 1;
-
-		if (child >= count)
-			break;
-		if (child + 1 < count && before(points->offsets[first + child],
-										points->owners[first + child], points, first + child + 1))
-			child++;
-		if (!before(offset, owner, points, first + child))
-			break;
-		move(points, first + at, first + child);
-		at = child;
-	}
-	put(points, first + at, offset, owner);
-}
-
-static void
-heap_sort(Points *points, uint32_t first, uint32_t count)
-{
-	for (uint32_t i = count / 2; i-- > 0;)
-	{
-		check_interrupts(i);
-		sift_down(points, first, count, i);
-	}
-	for (uint32_t last = count - 1; last > 0; last--)
-	{
-		uint64_t offset = points->offsets[first];
-		uint32_t owner = points->owners[first];
-
-		check_interrupts(last);
-		move(points, first, first + last);
-		put(points, first + last, offset, owner);
-		sift_down(points, first, last, 0);
-	}
+	for (uint32_t gap = (end - first) / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+		insertion_sort(points, first, end, gap, false);
 }
 
 static inline uint32_t
@@ -340,20 +313,32 @@ sort_points(const Scratch *scratch, Points *points, uint32_t *starts)
 	uint32_t count = scratch->count;
 	uint32_t buckets = bucket_count(count);
 	uint32_t start = 0;
+	uint32_t work = 0;
 
 	memset(starts, 0, ((size_t) buckets + 1) * sizeof(uint32_t));
-	for (uint32_t i = 0; i < count; i++)
-		starts[bucket_of(scratch->offsets[i], buckets)]++;
+	for (uint32_t i = 0, end; i < count;)
+	{
+		end = chash_work_end(i, count);
+		chash_work(&work, end - i);
+		for (; i < end; i++)
+			starts[bucket_of(scratch->offsets[i], buckets)]++;
+	}
 	for (uint32_t b = 0; b <= buckets; b++)
 	{
 		uint32_t size = starts[b];
 
+		chash_work(&work, 1);
 		starts[b] = start;
 		start += size;
 	}
-	for (uint32_t i = 0; i < count; i++)
-		put(points, starts[bucket_of(scratch->offsets[i], buckets)]++, scratch->offsets[i],
-			scratch->owners[i]);
+	for (uint32_t i = 0, end; i < count;)
+	{
+		end = chash_work_end(i, count);
+		chash_work(&work, end - i);
+		for (; i < end; i++)
+			put(points, starts[bucket_of(scratch->offsets[i], buckets)]++, scratch->offsets[i],
+				scratch->owners[i]);
+	}
 
 	/* Each bucket's start has become its end. */
 	for (uint32_t b = 0; b < buckets; b++)
@@ -361,11 +346,11 @@ sort_points(const Scratch *scratch, Points *points, uint32_t *starts)
 		uint32_t first = b > 0 ? starts[b - 1] : 0;
 		uint32_t size = starts[b] - first;
 
-		check_interrupts(b + 1);
+		chash_work(&work, 1);
 		if (size <= INSERTION_LIMIT)
-			insertion_sort(points, first, starts[b]);
+			insertion_sort(points, first, starts[b], 1, true);
 		else
-			heap_sort(points, first, size);
+			shell_sort(points, first, starts[b]);
 	}
 }
 
@@ -374,12 +359,14 @@ static void
 fill_owners(ChashRing *ring, const uint32_t *owners)
 {
 	char *target = (char *) ring + ring->owners_at;
+	uint32_t work = 0;
 
 	for (uint32_t i = 0; i <= ring->point_count; i++)
 	{
 		uint32_t owner =
 			ring->point_count == 0 ? CHASH_NO_NODE : owners[i < ring->point_count ? i : 0];
 
+		chash_work(&work, 1);
 		if (ring->plain)
 			((uint32_t *) target)[i] = owner;
 		else
@@ -393,13 +380,13 @@ fill_lines(ChashRing *ring)
 	ChashLine *lines = (ChashLine *) ((char *) ring + CHASH_LINES_AT);
 	const uint64_t *offsets = chash_ring_offsets(ring);
 	uint32_t point = 0;
+	uint32_t work = 0;
 
 	for (uint32_t l = 0; l < ring->line_count; l++)
 	{
 		ChashLine *line = &lines[l];
 		uint32_t slot = 0;
 
-		check_interrupts(l + 1);
 		memset(line->places, 255, sizeof(line->places));
 		line->first = point;
 		for (; point < ring->point_count; point++, slot++)
@@ -408,12 +395,14 @@ fill_lines(ChashRing *ring)
 
 			if (place >> 32 != l)
 				break;
+			chash_work(&work, 1);
 			if (slot < CHASH_LINE_SLOTS)
 				line->places[slot] = (uint8_t) (place >> 24);
 		}
 		for (uint32_t i = 0; i < CHASH_LINE_SLOTS && !ring->plain; i++)
 			line->owners[i] =
 				(uint16_t) chash_point_owner(ring, line->first + (i < slot ? i : slot));
+		chash_work(&work, 1);
 	}
 }
 
@@ -445,7 +434,7 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 {
 	const ChashSpecNode **by_zone = scratch_memory;
 	uint64_t *offsets;
-	Points sorted;
+	Points sorted = {0};
 	Scratch scratch = {.ring = ring};
 
 	memset(ring, 0, sizeof(ChashRing));
@@ -474,6 +463,7 @@ chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring, v
 	assert(is_sorted(ring));
 	if (spec->placement == CHASH_PARTITIONS)
 	{
+		/* They are at most 2^20. */
 		for (uint32_t i = 1; i < point_count; i++)
 		{
 			if (offsets[i] == offsets[i - 1])
@@ -504,9 +494,33 @@ chash_ring_search(const ChashRing *ring, uint32_t line, uint64_t offset)
 }
 
 uint32_t
+chash_ring_find_node(const ChashRing *ring, const char *name, size_t length)
+{
+	const ChashRingNode *nodes = chash_ring_nodes(ring);
+	uint32_t low = 0;
+	uint32_t high = ring->node_count;
+
+	while (low < high)
+	{
+		uint32_t middle = low + (high - low) / 2;
+		int order = chash_compare_names(chash_ring_name(ring, middle), nodes[middle].name_length,
+										name, length);
+
+		if (order == 0)
+			return middle;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return CHASH_NO_NODE;
+}
+
+uint32_t
 chash_ring_next_live(const ChashRing *ring, uint32_t point)
 {
 	const ChashRingNode *nodes = chash_ring_nodes(ring);
+	uint32_t work = 0;
 
 	if (ring->live_count == 0)
 		return CHASH_NO_NODE;
@@ -514,6 +528,7 @@ chash_ring_next_live(const ChashRing *ring, uint32_t point)
 		point = 0;
 	while (nodes[chash_point_owner(ring, point)].down)
 	{
+		chash_work(&work, 1);
 		if (++point == ring->point_count)
 			point = 0;
 	}

@@ -101,6 +101,9 @@ extern size_t chash_ring_scratch_size(const ChashSpec *spec, uint32_t point_coun
 extern ChashSpecError chash_ring_build(const ChashSpec *spec, uint32_t point_count, ChashRing *ring,
 									   void *scratch);
 
+/* The number of the node of that name, in UTF-8; CHASH_NO_NODE if there is none. */
+extern uint32_t chash_ring_find_node(const ChashRing *ring, const char *name, size_t length);
+
 /* The first live node from a point on; CHASH_NO_NODE if there is none. */
 extern uint32_t chash_ring_next_live(const ChashRing *ring, uint32_t point);
 

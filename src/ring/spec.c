@@ -12,8 +12,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-void (*chash_interrupt_hook)(void) = NULL;
-
 int
 chash_compare_names(const char *a, size_t a_length, const char *b, size_t b_length)
 {
@@ -47,12 +45,14 @@ chash_spec_check(const ChashSpec *spec, uint32_t *point_count)
 {
 	uint64_t points = 0;
 	uint32_t weighted = 0;
+	uint32_t work = 0;
 
 	*point_count = 0;
 	for (uint32_t i = 0; i < spec->node_count; i++)
 	{
 		uint64_t more = chash_node_point_count(spec, &spec->nodes[i]);
 
+		chash_work(&work, 1);
 		if (spec->nodes[i].name_length > CHASH_MAX_NAME)
 			return CHASH_SPEC_LONG_NAME;
 		if (more > CHASH_MAX_POINTS - points)
@@ -73,6 +73,7 @@ chash_spec_check(const ChashSpec *spec, uint32_t *point_count)
 				return CHASH_SPEC_BAD_OWNERS;
 			for (uint32_t k = 0; k < node->partition_count; k++)
 			{
+				chash_work(&work, 1);
 				if (node->partitions[k] >= spec->partitions)
 					return CHASH_SPEC_BAD_OWNERS;
 			}
@@ -144,6 +145,7 @@ chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT
 	char line[128];
 	char vnodes[16];
 	char partitions[16];
+	uint32_t work = 0;
 
 	XXH3_128bits_reset(&state);
 	put_count(vnodes, spec->placement == CHASH_VNODES, spec->vnodes);
@@ -157,6 +159,7 @@ chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT
 	{
 		const ChashSpecNode *node = &spec->nodes[i];
 
+		chash_work(&work, 1);
 		XXH3_128bits_update(&state, "node\t", 5);
 		XXH3_128bits_update(&state, node->name, node->name_length);
 		snprintf(line, sizeof(line), "\t%" PRId64 "\t", node->weight);
@@ -170,8 +173,7 @@ chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT
 			XXH3_128bits_update(&state, "tokens", 6);
 			for (uint32_t k = 0; k < node->token_count; k++)
 			{
-				if (k % 65536 == 65535 && chash_interrupt_hook != NULL)
-					chash_interrupt_hook();
+				chash_work(&work, 1);
 				snprintf(line, sizeof(line), "\t%" PRId64, node->tokens[k]);
 				XXH3_128bits_update(&state, line, strlen(line));
 			}
@@ -182,6 +184,7 @@ chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT
 			XXH3_128bits_update(&state, "partitions", 10);
 			for (uint32_t k = 0; k < node->partition_count; k++)
 			{
+				chash_work(&work, 1);
 				snprintf(line, sizeof(line), "\t%" PRIu32, node->partitions[k]);
 				XXH3_128bits_update(&state, line, strlen(line));
 			}

@@ -10,6 +10,7 @@
 #define CHASH_SPEC_H
 
 #include "hash.h"
+#include "work.h"
 
 /* A ring with more points is refused: its block would be over 256 MiB. */
 #define CHASH_MAX_POINTS 16777216
@@ -94,11 +95,5 @@ extern int64_t chash_partition_end(const ChashSpec *spec, uint32_t partition);
  */
 #define CHASH_FINGERPRINT_SIZE 33
 extern void chash_spec_fingerprint(const ChashSpec *spec, char fingerprint[CHASH_FINGERPRINT_SIZE]);
-
-/*
- * Called now and then in loops that can take long, for the host to stop them;
- * it need not return.  NULL by default.
- */
-extern void (*chash_interrupt_hook)(void);
 
 #endif

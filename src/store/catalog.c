@@ -95,7 +95,9 @@ find_table(ChashCatalog *catalog, int number, Relation triggers, const char *nam
 	} part;
 
 	if (!HeapTupleIsValid(tuple))
-		report_dropped();
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s of the extension \"chash\" is missing", name)));
 	table = ((Form_pg_class) GETSTRUCT(tuple))->oid;
 	part.object = table;
 	part.version = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
@@ -231,6 +233,8 @@ chash_report_unknown_ring(const char *ring)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("ring \"%s\" does not exist", chash_clip(ring)),
+			 ring[0] == '{' || ring[0] == '[' ?
+			 errhint("This looks like JSON: name the argument, as in changes => '{...}'.") :
 			 errhint("Create it with chash_create_ring; table chash_rings lists those that exist.")));
 }
 

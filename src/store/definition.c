@@ -134,8 +134,14 @@ compare_nodes(const void *a, const void *b)
 static void
 sort_nodes(ChashDefinition *definition)
 {
-	if (definition->count > 0)
-		qsort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes);
+	void *scratch;
+
+	if (definition->count < 2)
+		return;
+	scratch = MemoryContextAllocHuge(
+		CurrentMemoryContext, chash_sort_scratch_size(definition->count, sizeof(ChashNode)));
+	chash_sort(definition->nodes, definition->count, sizeof(ChashNode), compare_nodes, scratch);
+	pfree(scratch);
 }
 
 void
@@ -203,6 +209,7 @@ chash_definition_load(const ChashCatalog *catalog, const char *ring, Snapshot sn
 	sort_nodes(definition);
 	for (uint32 i = 1; i < definition->count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (compare_nodes(&definition->nodes[i - 1], &definition->nodes[i]) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),

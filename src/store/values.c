@@ -6,8 +6,12 @@
 
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+
+/* Bytes that are left of a long string in a message. */
+#define CLIPPED 80
 
 const char *
 chash_to_utf8(const char *string, size_t length, size_t *utf8_length)
@@ -39,10 +43,17 @@ chash_from_utf8(const char *string, size_t length)
 const char *
 chash_clip(const char *string)
 {
-	int length = (int) strlen(string);
-	int clipped = pg_mbcliplen(string, length, 80);
+	size_t length = strlen(string);
+	int encoding = GetDatabaseEncoding();
 
-	return clipped == length ? string : psprintf("%.*s...", clipped, string);
+	if (length <= CHASH_MAX_NAME)
+		return string;
+
+	/* Clients may want UTF-8, which names are under SQL_ASCII too. */
+	if (encoding == PG_SQL_ASCII)
+		encoding = PG_UTF8;
+	return psprintf("%.*s...", pg_encoding_mbcliplen(encoding, string, (int) length, CLIPPED),
+					string);
 }
 
 bool
@@ -50,6 +61,25 @@ chash_is_fingerprint(const char *string)
 {
 	return strlen(string) == CHASH_FINGERPRINT_SIZE - 1 &&
 		   strspn(string, "0123456789abcdef") == CHASH_FINGERPRINT_SIZE - 1;
+}
+
+/* A database with encoding SQL_ASCII takes any bytes. */
+static void
+check_utf8(const char *what, const char *name)
+{
+	int length = (int) strlen(name);
+	int valid;
+
+	if (GetDatabaseEncoding() != PG_SQL_ASCII)
+		return;
+	valid = pg_encoding_verifymbstr(PG_UTF8, name, length);
+	if (valid < length)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
+				 errmsg("name of a %s is not valid UTF-8", what),
+				 errdetail("Its byte number %d, 0x%02x, does not begin a character.", valid + 1,
+						   (unsigned char) name[valid]),
+				 errhint("Names are UTF-8 even where the database's encoding is SQL_ASCII.")));
 }
 
 void
@@ -65,6 +95,7 @@ chash_check_name(const char *what, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("name of a %s cannot be empty", what)));
+	check_utf8(what, name);
 	(void) chash_to_utf8(name, strlen(name), &length);
 	if (length > CHASH_MAX_NAME)
 		ereport(ERROR,
@@ -96,7 +127,8 @@ chash_weight_from_numeric(Numeric weight, const char *node)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight %s of node \"%s\" is out of range",
-						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))), node),
+						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))),
+						chash_clip(node)),
 				 errhint("A weight is from 0 to 999999.999; 0 holds nothing.")));
 
 	thousandths = DirectFunctionCall2(numeric_mul, number,
@@ -107,7 +139,8 @@ chash_weight_from_numeric(Numeric weight, const char *node)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight %s of node \"%s\" has more than three decimals",
-						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))), node),
+						chash_clip(DatumGetCString(DirectFunctionCall1(numeric_out, number))),
+						chash_clip(node)),
 				 errhint("Round it; only the relation of weights to each other matters.")));
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, thousandths));
 }
@@ -126,7 +159,7 @@ chash_state_is_down(const char *state, const char *node)
 	if (strcmp(state, "up") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("state \"%s\" of node \"%s\" does not exist", chash_clip(state), node),
+				 errmsg("state \"%s\" of node \"%s\" does not exist", chash_clip(state), chash_clip(node)),
 				 errhint("States are up and down.")));
 	return false;
 }
@@ -149,29 +182,40 @@ compare_uint32(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
+/* Sorts numbers, of which there can be millions, and can be interrupted. */
+static void
+sort(void *numbers, uint32 count, Size size, int (*compare)(const void *a, const void *b))
+{
+	void *scratch =
+		MemoryContextAllocHuge(CurrentMemoryContext, Max(chash_sort_scratch_size(count, size), 1));
+
+	chash_sort(numbers, count, size, compare, scratch);
+	pfree(scratch);
+}
+
 void
 chash_check_tokens(int64 *tokens, uint32 count, const ChashHash *hash, const char *node)
 {
-	/* Before they are sorted, which nobody can interrupt. */
 	if (count > CHASH_MAX_POINTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("node \"%s\" has more than %d tokens", node, CHASH_MAX_POINTS)));
-	qsort(tokens, count, sizeof(int64), compare_int64);
+				 errmsg("node \"%s\" has more than %d tokens", chash_clip(node), CHASH_MAX_POINTS)));
+	sort(tokens, count, sizeof(int64), compare_int64);
 	for (uint32 i = 0; i < count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (hash != NULL && !chash_hash_covers(hash, tokens[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("token %lld of node \"%s\" is out of range", (long long) tokens[i],
-							node),
+							chash_clip(node)),
 					 errdetail("Positions under hash %s are from %lld to %lld.", hash->name,
 							   (long long) hash->lowest, (long long) chash_hash_highest(hash))));
 		if (i > 0 && tokens[i] == tokens[i - 1])
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("token %lld of node \"%s\" is given twice", (long long) tokens[i],
-							node)));
+							chash_clip(node))));
 	}
 }
 
@@ -184,7 +228,7 @@ chash_tokens_from_array(ArrayType *array, const ChashHash *hash, const char *nod
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("tokens of node \"%s\" have more than one dimension, or a null among them",
-						node)));
+						chash_clip(node))));
 	*count = (uint32) ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	tokens = palloc_array(int64, Max(*count, 1));
 	memcpy(tokens, ARR_DATA_PTR(array), *count * sizeof(int64));
@@ -192,15 +236,29 @@ chash_tokens_from_array(ArrayType *array, const ChashHash *hash, const char *nod
 	return tokens;
 }
 
+/* An array of numbers, which are in it as they are in memory. */
+static ArrayType *
+make_array(const void *numbers, uint32 count, Size size, Oid type)
+{
+	Size bytes = ARR_OVERHEAD_NONULLS(1) + count * size;
+	ArrayType *array;
+
+	if (count == 0)
+		return construct_empty_array(type);
+	array = palloc0(bytes);
+	SET_VARSIZE(array, bytes);
+	array->ndim = 1;
+	array->elemtype = type;
+	ARR_DIMS(array)[0] = (int) count;
+	ARR_LBOUND(array)[0] = 1;
+	memcpy(ARR_DATA_PTR(array), numbers, count * size);
+	return array;
+}
+
 ArrayType *
 chash_tokens_to_array(const int64 *tokens, uint32 count)
 {
-	Datum *elements = palloc_array(Datum, Max(count, 1));
-
-	for (uint32 i = 0; i < count; i++)
-		elements[i] = Int64GetDatum(tokens[i]);
-	return construct_array(elements, (int) count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
-						   TYPALIGN_DOUBLE);
+	return make_array(tokens, count, sizeof(int64), INT8OID);
 }
 
 uint32 *
@@ -219,18 +277,14 @@ chash_partitions_from_array(ArrayType *array, uint32 *count)
 				 errmsg("held_partitions are more than there can be, %d", CHASH_MAX_PARTITIONS)));
 	partitions = palloc_array(uint32, Max(*count, 1));
 	memcpy(partitions, ARR_DATA_PTR(array), *count * sizeof(uint32));
-	qsort(partitions, *count, sizeof(uint32), compare_uint32);
+	sort(partitions, *count, sizeof(uint32), compare_uint32);
 	return partitions;
 }
 
 ArrayType *
 chash_partitions_to_array(const uint32 *partitions, uint32 count)
 {
-	Datum *elements = palloc_array(Datum, Max(count, 1));
-
-	for (uint32 i = 0; i < count; i++)
-		elements[i] = Int32GetDatum((int32) partitions[i]);
-	return construct_array(elements, (int) count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
+	return make_array(partitions, count, sizeof(int32), INT4OID);
 }
 
 void

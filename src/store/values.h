@@ -22,7 +22,7 @@ extern const char *chash_to_utf8(const char *string, size_t length, size_t *utf8
 /* The way back, as a string with a terminator. */
 extern char *chash_from_utf8(const char *string, size_t length);
 
-/* A string for a message: cut off if it is long. */
+/* A string for a message: cut off if it is longer than a name may be. */
 extern const char *chash_clip(const char *string);
 
 /* Does a string look like a fingerprint, 32 hexadecimal digits? */

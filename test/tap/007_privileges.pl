@@ -1,6 +1,7 @@
 # Any role may look up, plan and read; changing rings and reading info is for whoever
 # has been given the right; and nothing that a role plants in its search_path or its
-# temporary schema is taken for one of chash's own objects.
+# temporary schema is taken for one of chash's own objects.  Default privileges make no
+# difference.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,7 +16,7 @@ $server->safe_psql('postgres', q{
 	CREATE ROLE nobody LOGIN;
 	CREATE ROLE adder LOGIN;
 	CREATE ROLE writer LOGIN;
-	GRANT EXECUTE ON FUNCTION chash_add_node(text, text, numeric, text, jsonb, bigint[], bigint) TO adder;
+	GRANT EXECUTE ON FUNCTION chash_add_node TO adder;
 	GRANT SELECT, INSERT, UPDATE, DELETE ON chash_nodes TO writer;
 	SELECT chash_create_ring();
 	SELECT chash_apply('{"a": {"info": {"dsn": "password=secret"}}, "b": {"zone": "z"}}');
@@ -96,8 +97,9 @@ foreach my $call (
 }
 
 # Trigger functions are not for other tables, where they would run as their owner.
-foreach my $function (qw(chash_rings_before_row chash_rings_after_row chash_nodes_before_row
-	chash_history_before_row chash_before_statement chash_after_statement chash_before_truncate))
+foreach my $function (split /\n/, $server->safe_psql('postgres', q{
+		SELECT proname FROM pg_proc JOIN pg_depend ON classid = 'pg_proc'::regclass AND objid = pg_proc.oid
+		WHERE deptype = 'e' AND prorettype = 'trigger'::regtype ORDER BY proname COLLATE "C"}))
 {
 	may_not($nobody,
 		"CREATE TEMPORARY TABLE IF NOT EXISTS mine (); CREATE TRIGGER t BEFORE TRUNCATE ON mine EXECUTE FUNCTION $function()",
@@ -106,6 +108,49 @@ foreach my $function (qw(chash_rings_before_row chash_rings_after_row chash_node
 
 # Whatever a role is told about errors of others, it is not told what info says.
 is($nobody->query(q{SELECT count(*) FROM pg_stats WHERE tablename = 'chash_nodes' AND attname = 'info'}), '0', 'statistics of info are not to be seen');
+
+# ---------------------------------------------------------------------------
+# Default privileges
+# ---------------------------------------------------------------------------
+
+# All rights on what belongs to chash, but for what everybody may do anyway.
+my $rights = q{
+	WITH o (class, object, part, acl) AS (
+		SELECT tableoid, oid, 0, coalesce(relacl, acldefault('r', relowner)) FROM pg_class
+		UNION ALL SELECT 'pg_class'::regclass, attrelid, attnum, attacl FROM pg_attribute
+		UNION ALL SELECT tableoid, oid, 0, coalesce(proacl, acldefault('f', proowner)) FROM pg_proc
+	), rights AS (
+		SELECT pg_describe_object(class, object, part) AS what, a.grantee, a.privilege_type, a.is_grantable
+		FROM o JOIN pg_depend AS d ON d.classid = class AND d.objid = object, aclexplode(acl) AS a
+		WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'chash')
+	)
+	SELECT what, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS who, privilege_type, is_grantable
+	FROM rights AS r
+	WHERE grantee = 0 OR NOT EXISTS (
+		SELECT FROM rights AS p WHERE p.grantee = 0 AND p.what = r.what AND p.privilege_type = r.privilege_type)
+	ORDER BY 1, 2, 3};
+$server->safe_psql('postgres', q{
+	CREATE ROLE "some ""role";
+	CREATE DATABASE ordinary TEMPLATE template0;
+	CREATE DATABASE generous TEMPLATE template0;
+});
+$server->safe_psql('ordinary', 'CREATE EXTENSION chash');
+$server->safe_psql('generous', q{
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC, nobody, "some ""role", pg_database_owner;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO nobody, "some ""role", pg_database_owner;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON TABLES TO adder WITH GRANT OPTION;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON FUNCTIONS TO adder, pg_database_owner WITH GRANT OPTION;
+	CREATE TABLE mine ();
+	CREATE EXTENSION chash;
+});
+is($server->safe_psql('generous', q{SELECT has_table_privilege('adder', 'mine', 'TRIGGER'), has_table_privilege('nobody', 'mine', 'DELETE')}), 't|t',
+	'what is created is open to others by default');
+is($server->safe_psql('generous', $rights), $server->safe_psql('ordinary', $rights), 'but what chash creates is not');
+is( $server->safe_psql('generous', q{
+		SELECT has_table_privilege('pg_database_owner', 'chash_nodes', 'TRIGGER'), has_table_privilege('nobody', 'chash_nodes', 'SELECT'),
+			has_column_privilege('adder', 'chash_nodes', 'info', 'SELECT'), has_column_privilege('adder', 'chash_nodes', 'node', 'SELECT'),
+			has_function_privilege('some "role', 'chash_drop_ring(text)', 'EXECUTE'), has_function_privilege('some "role', 'chash_fingerprint(text)', 'EXECUTE')}),
+	'f|f|f|t|f|t', 'neither TRIGGER, info nor changing rings');
 
 # ---------------------------------------------------------------------------
 # Single rights
@@ -170,7 +215,7 @@ $server->safe_psql('postgres', q{
 	CREATE TABLE evil.chash_node_history (LIKE public.chash_node_history);
 	CREATE TABLE evil.new_rows (LIKE public.chash_nodes);
 	CREATE TABLE evil.old_rows (LIKE public.chash_nodes);
-	INSERT INTO evil.chash_rings SELECT 'default', 'vnodes', 'xxh3', 1, NULL, false, 1, 77, 'evil', 1, gen_random_uuid();
+	INSERT INTO evil.chash_rings SELECT 'default', 'vnodes', 'xxh3', 1, NULL, false, 1, 77, 'evil', 1, gen_random_uuid(), NULL, false;
 	INSERT INTO evil.chash_nodes VALUES ('default', 'evil', 1, NULL, 'up', NULL, NULL, NULL, 77);
 	GRANT ALL ON ALL TABLES IN SCHEMA evil TO PUBLIC;
 });

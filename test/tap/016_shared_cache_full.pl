@@ -1,6 +1,7 @@
 # Whatever does not fit into the shared cache is right all the same: it is counted, said
 # once in the server's log, not tried over and over, and gets its room when there is some;
-# and no memory is lost on the way.
+# what finds no room makes no other ring go, and what finds it no more than need be; and no
+# memory is lost on the way.
 
 use strict;
 use warnings FATAL => 'all';
@@ -137,11 +138,90 @@ $monitor->query_safe('SELECT chash_cache_reset()');
 is($monitor->query_safe('SELECT count(*) FROM chash_cache'), '0', 'then the cache can be emptied');
 
 # ---------------------------------------------------------------------------
+# Nothing goes in vain
+# ---------------------------------------------------------------------------
+
+# Rings of three pages each, side by side, until one that found no room shows that there
+# is less than that left.
+$server->safe_psql('postgres', q{
+	SELECT make('three ' || i, 700) FROM generate_series(1, 12) AS i;
+	SELECT make('six', 1450);
+	SELECT make('wide', 4800);
+});
+$monitor->query_safe('SELECT chash_cache_reset()');
+is_answered($monitor, "three $_") foreach 1 .. 12;
+my @three = split /\n/, $monitor->query_safe(q{SELECT ring FROM blocks ORDER BY substr(ring, 7)::int});
+is_deeply(\@three, [ map { "three $_" } 1 .. @three ], scalar(@three) . ' rings of three pages are side by side');
+is($monitor->query_safe('SELECT DISTINCT bytes FROM blocks'), 3 * 4096, 'of three pages each');
+cmp_ok(scalar @three, '>=', 8, 'there are enough of them');
+
+sub blocks_of
+{
+	my ($pattern) = @_;
+
+	return $monitor->query_safe("SELECT string_agg(substr(ring, 7), ' ' ORDER BY substr(ring, 7)::int) FROM blocks WHERE ring LIKE '$pattern'");
+}
+
+# Whatever was used until now may go.
+sub let_age
+{
+	$monitor->query_safe('SELECT pg_sleep(1.2)');
+	return;
+}
+
+# With one of them in use, in the middle, the wide ring cannot fit; so nothing goes for it,
+# however often it is tried.
+my $all_three = join ' ', 1 .. @three;
+$holder->query_safe('BEGIN');
+is_answered($holder, 'three 5');
+let_age();
+foreach my $round (1 .. 3)
+{
+	is_answered($other, 'wide');
+	let_age();
+}
+is($monitor->query_safe(q{SELECT bytes, fallbacks FROM chash_cache WHERE ring = 'wide'}), '0|1', 'a ring that can have no room for the sake of one in use finds none');
+is(blocks_of('three %'), $all_three, 'and nothing had to go for it');
+is($other->query_safe(lookup('three 1')), 'of three 1', 'another session finds the others');
+is($monitor->query_safe(q{SELECT sum(builds), max(builds) FROM blocks}), scalar(@three) . '|1', 'which have been built once');
+$holder->query_safe('COMMIT');
+will_fit('wide', 'when that is not in use any more, it gets its room');
+
+# Of what may go, the oldest goes, if it is where the room can be.
+$monitor->query_safe('SELECT chash_cache_reset()');
+is_answered($monitor, $_) foreach @three;
+is_answered($monitor, "three $_") foreach 3, 7, 4, 1, 2, 5, 6, 8 .. @three;
+let_age();
+is_answered($monitor, 'six');
+is($monitor->query_safe(q{SELECT bytes FROM blocks WHERE ring = 'six'}), 6 * 4096, 'a ring as large as two of them finds room');
+is(blocks_of('three %'), (join ' ', grep { $_ != 3 && $_ != 4 } 1 .. @three), 'two have made way that are next to each other, the oldest such, and no other');
+
+# To be counted is no reason for another ring to go.
+$monitor->query_safe('SELECT chash_cache_reset()');
+my $places = 0;
+while ($places < $rings)
+{
+	is_answered($monitor, 'small ' . ($places + 1));
+	last if $monitor->query_safe('SELECT count(*) FROM blocks') == $places;
+	$places++;
+}
+my $all_places = join ' ', 1 .. $places;
+cmp_ok($places, '<', 30, "$places rings have taken all the places");
+let_age();
+is_answered($holder, 'too large');
+is(blocks_of('small %'), $all_places, 'one more, for which there is neither place nor room, takes none');
+is($monitor->query_safe('SELECT count(*) FROM chash_cache WHERE ring IS NULL AND fallbacks > 0'), '1', 'and is counted nevertheless');
+let_age();
+is_answered($monitor, 'small ' . ($places + 2));
+is(blocks_of('small %'), (join ' ', 2 .. $places, $places + 2), 'one that fits takes the place of the oldest');
+
+# ---------------------------------------------------------------------------
 # No storm
 # ---------------------------------------------------------------------------
 
 # A session builds once what finds no room, however often it looks, for longer than it
 # takes until the ring is offered again.
+$monitor->query_safe('SELECT chash_cache_reset()');
 is_answered($monitor, 'too large');
 my $before = $monitor->query_safe('SELECT extract(epoch FROM clock_timestamp())');
 my $statements = 0;

@@ -81,6 +81,23 @@ foreach my $what ('hash', 'fingerprint', 'nodes', 'replicas')
 isnt($node->safe_psql('ascii', q{SELECT chash_hash(E'\xe9')}),
 	$results{utf8}{hash}, 'SQL_ASCII takes bytes as they are');
 
+# Names are UTF-8 even there, or another database could not take them.
+$node->safe_psql('ascii', q{SELECT chash_create_ring(), chash_add_node('a')});
+foreach my $call (
+	q{chash_create_ring(E'r\xe9seau')}, q{chash_copy_ring('default', E'\xc0\x80')}, q{chash_add_node(E'\xff')},
+	q{chash_add_node('e', zone => E'z\xc3')}, q{chash_apply(jsonb_build_object(E'\xe9', '{}'::jsonb))})
+{
+	my ($status, $out, $error) = $node->psql('ascii', "SELECT $call");
+
+	like($error, qr/ERROR:  name of a (ring|node|zone) is not valid UTF-8/, "SQL_ASCII refuses $call");
+}
+foreach my $insert (q{chash_rings (ring) VALUES (E'\xe9')}, q{chash_nodes (node) VALUES (E'b\xe9')})
+{
+	my ($status, $out, $error) = $node->psql('ascii', "INSERT INTO $insert");
+
+	like($error, qr/is not valid UTF-8.*Its byte number \d, 0xe9/s, "SQL_ASCII refuses $insert");
+}
+
 # An export goes from one encoding to another.
 my $export = $node->safe_psql('utf8',
 	'SELECT ' . hex_of('utf8', 'chash_export(' . quoted('utf8', $ring) . ')::text'));

@@ -42,6 +42,8 @@ my @calls = (
 	[ 'chash_remove_node(text,text,bigint)' => q{SELECT chash_remove_node('b', 'x')} ],
 	[ 'chash_node_at(bigint,text)' => q{SELECT array_agg(chash_node_at(i * 1000000000000000000, 'x')) FROM generate_series(-9, 9) AS i} ],
 	[ 'chash_hash_tag(text)' => q{SELECT chash_hash_tag('a{b}c'), chash_hash_tag('{}')} ],
+	[ 'chash_hash_tag(bytea)' => q{SELECT chash_hash_tag('a{b}c'::bytea), chash_hash_tag('{}'::bytea)} ],
+	[ 'chash_hash_support(internal)' => q{EXPLAIN SELECT FROM chash_hash(1, 'xxh3')} ],
 	[ 'chash_fingerprint(text)' => q{SELECT chash_fingerprint(ring), chash_fingerprint(ring) = fingerprint FROM chash_rings WHERE length(ring) = 1 ORDER BY ring} ],
 	[ 'chash_points(text)' => q{SELECT * FROM chash_points('x')} ],
 	[ 'chash_ranges(text,text)' => q{SELECT * FROM chash_ranges('x'), chash_ranges('p') AS p WHERE p.hi = x'7fffffffffffffff'::bigint} ],
@@ -75,6 +77,7 @@ my %keys = (
 my @of_keys = (
 	[ 'chash_node(KEY,text)' => q{chash_node(key, 'x'), chash_node(key, 'p'), chash_node(key, 't')} ],
 	[ 'chash_replicas(KEY,integer,text)' => q{chash_replicas(key, 2, 'x'), chash_replicas(key, 1, 'p')} ],
+	[ 'chash_replicas(KEY,bigint,text)' => q{chash_replicas(key, 2, 'x'), chash_replicas(key, 1, 'p')} ],
 	[ 'chash_hash(KEY,text)' => q{chash_hash(key), chash_hash(key, 'xxh3')} ],
 	[ 'chash_position(KEY,text)' => q{chash_position(key, 'x')} ],
 	[ 'chash_route(KEY,text)' => q{chash_route(key, 'x')} ],
@@ -148,10 +151,11 @@ my $call_with_nulls = q{
 # Everything that the extension consists of, as lines
 # ---------------------------------------------------------------------------
 
+# (An owner can grant anyway, whether it is written down or not.)
 my $catalogs = q{
 CREATE FUNCTION pg_temp.acl(acl aclitem[]) RETURNS text LANGUAGE sql AS $$
 	SELECT CASE WHEN acl IS NULL THEN 'by default' ELSE
-		(SELECT coalesce(string_agg(concat_ws(' ', grantee::regrole, privilege_type, is_grantable, grantor::regrole), ', ' ORDER BY grantee::regrole::text, privilege_type), 'none')
+		(SELECT coalesce(string_agg(concat_ws(' ', grantee::regrole, privilege_type, is_grantable AND grantee <> grantor, grantor::regrole), ', ' ORDER BY grantee::regrole::text, privilege_type), 'none')
 			FROM aclexplode(acl)) END
 $$;
 WITH members AS (

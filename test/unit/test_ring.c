@@ -6,6 +6,7 @@
 #include "model.h"
 
 #include <inttypes.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -588,6 +589,255 @@ test_fingerprint(void)
 	ok(strcmp(first, second) != 0, "hash tags do");
 }
 
+/* What chash_sort sorts here: as it stands, the second number says where it stood. */
+typedef struct Item
+{
+	uint32_t key;
+	uint32_t place;
+} Item;
+
+static int
+compare_items(const void *a, const void *b)
+{
+	return (int) ((const Item *) a)->key - (int) ((const Item *) b)->key;
+}
+
+static bool
+sorts(Item *items, uint32_t count)
+{
+	void *scratch = malloc(chash_sort_scratch_size(count, sizeof(Item)) + 1);
+	uint64_t sum = 0;
+	bool right = true;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		items[i].place = i;
+		sum += items[i].key * (uint64_t) (i + 1);
+	}
+	chash_sort(items, count, sizeof(Item), compare_items, scratch);
+	for (uint32_t i = 0; i < count; i++)
+	{
+		sum -= items[i].key * (uint64_t) (items[i].place + 1);
+		right &= i == 0 || items[i - 1].key < items[i].key ||
+				 (items[i - 1].key == items[i].key && items[i - 1].place < items[i].place);
+	}
+	free(scratch);
+	return right && sum == 0;
+}
+
+static void
+test_sort(void)
+{
+	static Item items[1000];
+	bool right = true;
+
+	for (uint32_t count = 0; count < 300; count++)
+	{
+		for (uint32_t keys = 1; keys < 1000; keys *= 9)
+		{
+			for (uint32_t i = 0; i < count; i++)
+				items[i].key = random_below(keys);
+			right &= sorts(items, count);
+		}
+		for (uint32_t i = 0; i < count; i++)
+			items[i].key = count - i;
+		right &= sorts(items, count);
+	}
+	ok(right, "sorting keeps every item, and the order of equal ones");
+}
+
+static void
+test_find_node(void)
+{
+	TestSpec t;
+	ChashRing *ring;
+	bool right = true;
+
+	init(&t, &chash_hash_xxh3, CHASH_VNODES);
+	add(&t, "a", 1000);
+	add(&t, "ab", 0);
+	add(&t, "b", 1000);
+	ring = build(&t.spec);
+	for (uint32_t i = 0; i < 3; i++)
+		right &= chash_ring_find_node(ring, t.names[i], strlen(t.names[i])) == i;
+	ok(right && chash_ring_find_node(ring, "", 0) == CHASH_NO_NODE &&
+		   chash_ring_find_node(ring, "aa", 2) == CHASH_NO_NODE &&
+		   chash_ring_find_node(ring, "c", 1) == CHASH_NO_NODE,
+	   "nodes are found by name");
+	free(ring);
+}
+
+static void
+test_same_weights(void)
+{
+	TestSpec t;
+	TestSpec u;
+
+	init(&t, &chash_hash_xxh3, CHASH_PARTITIONS);
+	add(&t, "a", 1000);
+	add(&t, "b", 2000);
+	init(&u, &chash_hash_xxh3, CHASH_PARTITIONS);
+	add(&u, "a", 1000);
+	ok(!chash_partitions_same_weights(&t.spec, &u.spec), "a node more or less is a difference");
+	add(&u, "b", 2000)->down = true;
+	ok(chash_partitions_same_weights(&t.spec, &u.spec), "up or down is none");
+	u.nodes[1].weight = 1999;
+	ok(!chash_partitions_same_weights(&t.spec, &u.spec), "a weight is one");
+	u.nodes[1].weight = 2000;
+	u.nodes[1].name = "c";
+	ok(!chash_partitions_same_weights(&t.spec, &u.spec), "so is another node in its place");
+}
+
+/* ----------------------------------------------------------------
+ * Interrupts
+ * ----------------------------------------------------------------
+ */
+
+#define LARGE (1 << 20)
+
+static uint32_t looks;
+static jmp_buf stopped;
+
+static void
+count_look(void)
+{
+	looks++;
+}
+
+static void
+stop(void)
+{
+	longjmp(stopped, 1);
+}
+
+/* So many steps must have looked for interrupts. */
+static void
+looked(uint32_t steps, const char *what)
+{
+	ok(looks >= steps / CHASH_WORK_INTERVAL,
+	   "%s: %" PRIu32 " looks for interrupts in %" PRIu32 " steps", what, looks, steps);
+	looks = 0;
+}
+
+/* One node holds nearly everything, another one point: walks are long. */
+static ChashRing *
+uneven_ring(TestSpec *t)
+{
+	init(t, &chash_hash_xxh3, CHASH_VNODES);
+	t->spec.vnodes = LARGE / 1024;
+	add(t, "big", 1024000);
+	add(t, "tiny", 1);
+	return build(&t->spec);
+}
+
+static void
+test_interrupts(void)
+{
+	TestSpec t;
+	ChashRing *ring;
+	ChashRing *other;
+	ChashWalk *walk;
+	ChashRangeCursor cursor = {0};
+	ChashRange range;
+	ChashDiffRows rows = {0};
+	void *scratch;
+	uint32_t *lists = malloc(LARGE * sizeof(uint32_t));
+	int64_t *tokens = malloc(LARGE * sizeof(int64_t));
+	Item *items = malloc(LARGE * sizeof(Item));
+	uint32_t nodes[2];
+	uint32_t points;
+	char fingerprint[CHASH_FINGERPRINT_SIZE];
+
+	chash_interrupt_hook = count_look;
+	for (uint32_t i = 0; i < LARGE; i++)
+		items[i].key = random_below(LARGE);
+	ok(sorts(items, LARGE), "a million items are sorted");
+	looked(10 * LARGE, "sorting them");
+
+	ring = uneven_ring(&t);
+	looked(4 * LARGE, "building a ring");
+	walk = malloc(chash_walk_size(ring, 2));
+	chash_walk_init(walk, ring, 2, false);
+	looks = 0;
+
+	/* From the point behind the tiny node's, the whole circle has to be walked. */
+	points = 0;
+	while (chash_point_owner(ring, points) != 1)
+		points++;
+	ok(chash_walk_from_point(walk, points + 1, 2, nodes) == 2 && nodes[0] == 0 && nodes[1] == 1,
+	   "a walk around the circle meets both nodes");
+	looked(LARGE, "one walk");
+	for (int i = 0; i < LARGE; i++)
+		(void) chash_walk_from_point(walk, points, 2, nodes);
+	looked(2 * LARGE, "many short walks");
+	while (chash_ranges_next(ring, &cursor, &range))
+		;
+	looked(LARGE, "ranges");
+	free(walk);
+	free(ring);
+
+	t.nodes[0].down = true;
+	ring = build(&t.spec);
+	looks = 0;
+	ok(chash_ring_next_live(ring, points + 1) == 1, "the only live node is found");
+	looked(LARGE, "finding it");
+	free(ring);
+
+	/* A plan of such rings with two replicas would take a minute: it is stopped. */
+	ring = uneven_ring(&t);
+	add(&t, "tiny too", 1);
+	other = build(&t.spec);
+	scratch = malloc(chash_diff_scratch_size(ring, other, 2));
+	chash_interrupt_hook = stop;
+	if (setjmp(stopped) == 0)
+	{
+		chash_diff(ring, other, 2, scratch, &rows);
+		ok(false, "a plan that takes long is stopped");
+	}
+	else
+		ok(true, "a plan that takes long is stopped");
+	free(scratch);
+	free(other);
+	free(ring);
+	chash_interrupt_hook = count_look;
+	looks = 0;
+
+	/* Many points at a few positions. */
+	init(&t, &chash_hash_xxh3, CHASH_TOKENS);
+	add(&t, "a", 1000);
+	add(&t, "b", 1000);
+	for (uint32_t i = 0; i < LARGE; i++)
+		tokens[i] = i;
+	t.nodes[0].tokens = t.nodes[1].tokens = tokens;
+	t.nodes[0].token_count = t.nodes[1].token_count = LARGE;
+	ring = build(&t.spec);
+	looked(8 * LARGE, "building a ring of crowded tokens");
+	ok(ring->point_count == 2 * LARGE && chash_point_position(ring, 2 * LARGE - 1) == LARGE - 1 &&
+		   chash_point_owner(ring, 1) == 1,
+	   "which are in order");
+	free(ring);
+	chash_spec_fingerprint(&t.spec, fingerprint);
+	looked(2 * LARGE, "fingerprint of tokens");
+
+	init(&t, &chash_hash_xxh3, CHASH_PARTITIONS);
+	t.spec.partitions = LARGE;
+	add(&t, "a", 1000);
+	add(&t, "b", 3000);
+	scratch = malloc(chash_partitions_scratch_size(&t.spec));
+	chash_partitions_assign(&t.spec, lists, scratch);
+	looked(30 * LARGE, "dealing partitions");
+	ok(chash_spec_check(&t.spec, &points) == CHASH_SPEC_OK && points == LARGE,
+	   "all of which have an owner");
+	looked(LARGE, "looking at them");
+	chash_spec_fingerprint(&t.spec, fingerprint);
+	looked(LARGE, "fingerprint of partitions");
+	free(scratch);
+	free(items);
+	free(tokens);
+	free(lists);
+	chash_interrupt_hook = NULL;
+}
+
 int
 main(void)
 {
@@ -604,6 +854,10 @@ main(void)
 	}
 	test_partitions();
 	test_fingerprint();
+	test_sort();
+	test_find_node();
+	test_same_weights();
+	test_interrupts();
 	printf("1..%d\n", tests);
 	return failures > 0;
 }
