@@ -13,6 +13,16 @@
 #endif
 
 /*
+ * 17 brought a registry of dynamic shared memory (commit 8b2bcf3f2), so that
+ * shared memory can be had without preloading.
+ */
+#if PG_VERSION_NUM >= 170000
+#define CHASH_HAVE_DSM_REGISTRY 1
+#else
+#define CHASH_HAVE_DSM_REGISTRY 0
+#endif
+
+/*
  * 19 builds jsonb in a JsonbInState, which the result is left in;
  * pushJsonbValue used to return it, and to take the list of parse states alone.
  */
@@ -42,6 +52,9 @@ chash_push_jsonb_value(JsonbInState *state, JsonbIteratorToken token, JsonbValue
 #define CHASH_INIT_SEGMENT_PARAMETERS void *address, void *argument
 #else
 #define CHASH_INIT_SEGMENT_PARAMETERS void *address
+#if CHASH_HAVE_DSM_REGISTRY
+#include "storage/dsm_registry.h"
+#endif
 #define GetNamedDSMSegment(name, size, init, found, argument) \
 	GetNamedDSMSegment(name, size, init, found)
 #endif
@@ -58,9 +71,12 @@ chash_push_jsonb_value(JsonbInState *state, JsonbIteratorToken token, JsonbValue
 #endif
 
 /*
- * 19 no longer includes this with the headers for set-returning functions.
+ * 19's headers for settings and for set-returning functions no longer include
+ * what these take.
  */
 #if PG_VERSION_NUM >= 190000
+#include <limits.h>
+
 #include "utils/tuplestore.h"
 #endif
 
@@ -89,16 +105,6 @@ chash_push_jsonb_value(JsonbInState *state, JsonbIteratorToken token, JsonbValue
 #if PG_VERSION_NUM < 180000
 #include "utils/relcache.h"
 #define RelationGetPrimaryKeyIndex(relation, deferrable_ok) RelationGetPrimaryKeyIndex(relation)
-#endif
-
-/*
- * 17 brought a registry of dynamic shared memory (commit 8b2bcf3f2), so that
- * shared memory can be had without preloading.
- */
-#if PG_VERSION_NUM >= 170000
-#define CHASH_HAVE_DSM_REGISTRY 1
-#else
-#define CHASH_HAVE_DSM_REGISTRY 0
 #endif
 
 /*

@@ -231,7 +231,7 @@ stage_format()
 	if program=$(find_clang_format); then
 		check "layout of C files (clang-format -i puts it right)" layout_is_right "$program"
 	else
-		skip "layout of C files, which needs clang-format 14"
+		skip "layout of C files: needs clang-format 14"
 	fi
 }
 

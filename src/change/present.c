@@ -137,7 +137,7 @@ has_unseen_rows(Oid table_oid)
 {
 	Relation table = table_open(table_oid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(table, NULL);
-	TableScanDesc scan = table_beginscan(table, GetActiveSnapshot(), 0, NULL);
+	TableScanDesc scan = table_beginscan_strat(table, GetActiveSnapshot(), 0, NULL, true, true);
 	bool found = false;
 
 	while (!found && table_scan_getnextslot(scan, ForwardScanDirection, slot))
