@@ -30,11 +30,13 @@ OBJS = \
 	src/change/change.o \
 	src/change/difference.o \
 	src/change/execute.o \
+	src/change/functions.o \
 	src/change/notify.o \
 	src/change/present.o \
 	src/change/row.o \
 	src/change/statements.o \
 	src/change/triggers.o \
+	src/change/write.o \
 	src/cache/cache.o \
 	src/cache/names.o \
 	src/cache/pages.o \

@@ -39,6 +39,7 @@
 #include "execute.h"
 #include "present.h"
 #include "statements.h"
+#include "write.h"
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
@@ -82,13 +83,8 @@ chash_change_check_home(const ChashCatalog *catalog, const ChashRingRow *ring)
 			 errhint("Change the ring on the publisher. If this database takes over from it, drop the subscription first.")));
 }
 
-/*
- * Marks the row of a ring, which locks it until the end of the transaction: it has
- * no digest while it is being changed, and another stamp once its rows are others.
- * False if there is no such ring.
- */
-static bool
-mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
+bool
+chash_change_mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 {
 	pg_uuid_t version;
 	ChashParameter parameters[2] = {chash_text_parameter(ring), chash_uuid_parameter(&version)};
@@ -118,9 +114,8 @@ load_before(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 	return touched;
 }
 
-/* Locks the row of a ring, and keeps what the ring is; NULL if there is no such ring. */
-static ChashTouched *
-lock_ring(const ChashCatalog *catalog, const char *ring)
+ChashTouched *
+chash_change_lock(const ChashCatalog *catalog, const char *ring)
 {
 	ChashParameter parameter = chash_text_parameter(ring);
 
@@ -143,22 +138,22 @@ chash_change_touch(const ChashCatalog *catalog, const char *ring, ChashTouch tou
 		{
 			/* Rows were put in before; now somebody makes a change. */
 			chash_change_check_home(catalog, &touched->before.ring);
-			(void) mark(catalog, ring, touch);
+			(void) chash_change_mark(catalog, ring, touch);
 			touched->touch = touch;
 		}
 		return &touched->before;
 	}
 	if (touch == CHASH_TOUCH_CHANGED)
 	{
-		touched = lock_ring(catalog, ring);
+		touched = chash_change_lock(catalog, ring);
 		if (touched == NULL)
 			return NULL;
 		chash_change_check_home(catalog, &touched->before.ring);
-		(void) mark(catalog, ring, touch);
+		(void) chash_change_mark(catalog, ring, touch);
 	}
 	else
 	{
-		if (!mark(catalog, ring, touch))
+		if (!chash_change_mark(catalog, ring, touch))
 			return NULL;
 		touched = load_before(catalog, ring, touch);
 	}
@@ -187,9 +182,9 @@ chash_change_touch_replicated(const ChashCatalog *catalog, const char *ring, boo
 
 	/* The ring's row, with its digest, comes behind the nodes; not always behind history. */
 	if (!nodes)
-		(void) mark(catalog, ring, CHASH_TOUCH_RESTORED);
+		(void) chash_change_mark(catalog, ring, CHASH_TOUCH_RESTORED);
 	else if (!row.own || row.has_digest)
-		(void) mark(catalog, ring, CHASH_TOUCH_REPLICATED);
+		(void) chash_change_mark(catalog, ring, CHASH_TOUCH_REPLICATED);
 	chash_change_note_replicated(ring);
 	return true;
 }
@@ -264,48 +259,51 @@ settle_dropped(const ChashCatalog *catalog, const char *ring)
 		remove_rows(catalog, ring);
 }
 
-/* Completes what was done to a ring; `others`: triggers of the owner may have changed it. */
+/*
+ * Writes the difference between what a ring was and what it is to be; `others`: triggers
+ * of the owner may have had a hand in it.
+ */
 static void
 settle(const ChashCatalog *catalog, ChashTouched *touched, bool others)
 {
 	const ChashDefinition *before = &touched->before;
-	bool known = touched->after != NULL && !touched->disturbed && !others;
-	ChashDefinition stored;
 	ChashDefinition *after = palloc(sizeof(ChashDefinition));
+	ChashDefinition stored;
 	bool different = true;
 
-	touched->disturbed = false;
-	if (known && touched->touch != CHASH_TOUCH_CHANGED)
-		return;
-	if (known)
-		*after = *touched->after;
-	else
+	/* What a function makes of it is known, and written now. */
+	if (touched->after != NULL)
 	{
+		*after = stored = *touched->after;
+		if (touched->touch == CHASH_TOUCH_CHANGED)
+			chash_write_nodes(catalog, before, after);
+	}
+	if (touched->after == NULL || touched->disturbed || others)
+	{
+		touched->disturbed = false;
 		if (!chash_change_load_now(catalog, touched->ring, &stored))
 			return;
 		chash_difference_check_restored(before, &stored);
-		if (touched->touch != CHASH_TOUCH_CHANGED)
-			return;
 		chash_definition_copy(&stored, after);
-		different = chash_difference_complete(before, after);
+		if (touched->touch == CHASH_TOUCH_CHANGED)
+			different = chash_difference_complete(before, after);
 	}
+	touched->after = NULL;
+	if (touched->touch != CHASH_TOUCH_CHANGED)
+		return;
+
+	/* Rows can have been marked with an epoch that does not come. */
+	chash_write_nodes(catalog, &stored, after);
 	after->ring.fingerprint = chash_definition_fingerprint(after);
-	different |= strcmp(after->ring.fingerprint, before->ring.fingerprint) != 0;
-	if (!different)
+	if (!different && strcmp(after->ring.fingerprint, before->ring.fingerprint) == 0)
 	{
-		/* Rows can have been marked with an epoch that does not come. */
-		chash_difference_write_nodes(catalog, &stored, after);
-		chash_difference_restore_digest(catalog, before);
+		chash_write_old_digest(catalog, before);
 		return;
 	}
 	after->ring.epoch = before->ring.epoch + 1;
-	if (!known)
-		chash_difference_write_nodes(catalog, &stored, after);
-	chash_difference_write_ring(catalog, after,
-								chash_difference_write_history(catalog, before, after));
+	chash_write_ring(catalog, after, chash_write_history(catalog, before, after));
 
 	/* Should a trigger of the owner have changed it again meanwhile. */
-	touched->after = NULL;
 	touched->before = *after;
 }
 
@@ -353,173 +351,6 @@ chash_change_close(const ChashCatalog *catalog)
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 	chash_statements_pop();
-}
-
-/* ----------------------------------------------------------------
- * Changes by functions
- * ----------------------------------------------------------------
- */
-
-static void
-check_epoch_is(const ChashRingRow *ring, const int64 *if_epoch)
-{
-	if (if_epoch != NULL && *if_epoch != ring->epoch)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("ring \"%s\" is at epoch %lld, not %lld", ring->ring,
-						(long long) ring->epoch, (long long) *if_epoch),
-				 errhint("It has been changed since. Look at the plan again.")));
-}
-
-int64
-chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashChange *changes,
-				   uint32 count, const int64 *if_epoch)
-{
-	ChashTouched *touched = chash_touched_find(ring);
-	bool first = touched == NULL || touched->dropped;
-	ChashDefinition stored;
-	ChashDefinition after;
-	int64 epoch;
-
-	/* Everything is checked before anything is written. */
-	if (first)
-		touched = lock_ring(catalog, ring);
-	if (touched == NULL)
-		chash_report_unknown_ring(ring);
-	chash_change_check_home(catalog, &touched->before.ring);
-	epoch = touched->before.ring.epoch;
-	check_epoch_is(&touched->before.ring, if_epoch);
-	if (first)
-		stored = touched->before;
-	else if (!chash_change_load_now(catalog, ring, &stored))
-		chash_report_unknown_ring(ring);
-	stored.ring.epoch = epoch;
-	chash_definition_copy(&stored, &after);
-	chash_definition_change(&after, changes, count);
-	if (!(first ? chash_difference_complete(&stored, &after)
-				: chash_difference_mark(&stored, &after)))
-	{
-		if (first)
-			MemoryContextDelete(touched->context);
-		return epoch;
-	}
-
-	chash_change_open();
-	if (first)
-	{
-		touched->statement = chash_statements_open();
-		touched->after = &after;
-		chash_touched_add(touched);
-		(void) mark(catalog, ring, CHASH_TOUCH_CHANGED);
-	}
-	else
-	{
-		/* A part of what the statement that touched it does. */
-		(void) chash_change_touch(catalog, ring, CHASH_TOUCH_CHANGED);
-	}
-	chash_difference_write_nodes(catalog, &stored, &after);
-	chash_change_close(catalog);
-	return epoch + 1;
-}
-
-static void
-insert_ring(const ChashCatalog *catalog, const ChashDefinition *definition)
-{
-	const ChashRingRow *ring = &definition->ring;
-	pg_uuid_t digest;
-	ChashParameter parameters[10] = {
-		chash_text_parameter(ring->ring),
-		chash_text_parameter(chash_placement_name(ring->placement)),
-		chash_text_parameter(ring->hash->name),
-		{INT4OID, Int32GetDatum((int32) ring->vnodes), ring->placement != CHASH_VNODES},
-		{INT4OID, Int32GetDatum((int32) ring->partitions), ring->placement != CHASH_PARTITIONS},
-		{BOOLOID, BoolGetDatum(ring->hash_tags), false},
-		{INT4OID, Int32GetDatum(ring->replicas), false},
-		chash_bigint_parameter(ring->epoch),
-		chash_text_parameter(ring->fingerprint),
-		chash_uuid_parameter(&digest),
-	};
-
-	chash_definition_digest(definition, &digest);
-	if (chash_execute_own(
-			catalog,
-			"INSERT INTO @chash_rings (ring, placement, hash, vnodes, partitions,"
-			" hash_tags, replicas, epoch, fingerprint, digest)"
-			" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
-			parameters, lengthof(parameters)) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("ring \"%s\" already exists", ring->ring),
-				 errhint("Drop it first with chash_drop_ring, or choose another name.")));
-}
-
-void
-chash_change_create(const ChashCatalog *catalog, ChashDefinition *definition)
-{
-	ChashDefinition empty = {0};
-	ChashSpec spec;
-	ChashTouched *touched;
-
-	chash_definition_spec(definition, &spec);
-	chash_definition_check(definition, &spec);
-	definition->ring.fingerprint = chash_definition_fingerprint(definition);
-	for (uint32 i = 0; i < definition->count; i++)
-		definition->nodes[i].epoch = definition->ring.epoch;
-
-	/* Locked, so that nobody restores rows of that ring after the check. */
-	(void) chash_catalog_prepare_write(catalog);
-	chash_change_check_new(catalog, definition->ring.ring);
-
-	chash_change_open();
-	insert_ring(catalog, definition);
-	touched =
-		chash_touched_make(definition->ring.ring, CHASH_TOUCH_RESTORED, chash_statements_open());
-	touched->before = *definition;
-	touched->after = definition;
-	chash_touched_add(touched);
-	chash_difference_write_nodes(catalog, &empty, definition);
-	chash_change_close(catalog);
-	chash_change_created(catalog, definition->ring.ring);
-}
-
-void
-chash_change_drop(const ChashCatalog *catalog, const char *ring)
-{
-	ChashParameter parameter = chash_text_parameter(ring);
-
-	chash_catalog_check_snapshot(catalog);
-	if (chash_execute(catalog, "DELETE FROM @chash_rings WHERE ring = $1", &parameter, 1) == 0)
-		chash_report_unknown_ring(ring);
-}
-
-int64
-chash_change_prune(const ChashCatalog *catalog, const char *ring, int64 keep)
-{
-	ChashParameter parameters[2] = {chash_text_parameter(ring)};
-	ChashRingRow row;
-	int64 history_from;
-
-	if (keep < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of epochs to keep cannot be negative: %lld", (long long) keep),
-				 errhint("With 0, only the present epoch is kept.")));
-	chash_catalog_check_snapshot(catalog);
-	if (chash_execute(catalog, "SELECT FROM @chash_rings WHERE ring = $1 FOR NO KEY UPDATE",
-					  parameters, 1) == 0 ||
-		!chash_change_fetch_now(catalog, ring, &row))
-		chash_report_unknown_ring(ring);
-	chash_change_check_home(catalog, &row);
-
-	history_from = Max(row.history_from, keep < row.epoch ? row.epoch - keep : 1);
-	if (history_from == row.history_from)
-		return 0;
-	parameters[1] = chash_bigint_parameter(history_from);
-	chash_execute_own(catalog, "UPDATE @chash_rings SET history_from = $2 WHERE ring = $1",
-					  parameters, 2);
-	chash_execute_own(catalog, "DELETE FROM @chash_node_history WHERE ring = $1 AND to_epoch <= $2",
-					  parameters, 2);
-	return history_from - row.history_from;
 }
 
 /* ----------------------------------------------------------------

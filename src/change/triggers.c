@@ -31,11 +31,11 @@
 
 #include "../store/values.h"
 #include "change.h"
-#include "difference.h"
 #include "execute.h"
 #include "notify.h"
 #include "present.h"
 #include "row.h"
+#include "write.h"
 
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
