@@ -155,7 +155,7 @@ is_deeply(\@three, [ map { "three $_" } 1 .. @three ], scalar(@three) . ' rings 
 is($monitor->query_safe('SELECT DISTINCT bytes FROM blocks'), 3 * 4096, 'of three pages each');
 cmp_ok(scalar @three, '>=', 8, 'there are enough of them');
 
-sub blocks_of
+sub blocks_named
 {
 	my ($pattern) = @_;
 
@@ -181,7 +181,7 @@ foreach my $round (1 .. 3)
 	let_age();
 }
 is($monitor->query_safe(q{SELECT bytes, fallbacks FROM chash_cache WHERE ring = 'wide'}), '0|1', 'a ring that can have no room for the sake of one in use finds none');
-is(blocks_of('three %'), $all_three, 'and nothing had to go for it');
+is(blocks_named('three %'), $all_three, 'and nothing had to go for it');
 is($other->query_safe(lookup('three 1')), 'of three 1', 'another session finds the others');
 is($monitor->query_safe(q{SELECT sum(builds), max(builds) FROM blocks}), scalar(@three) . '|1', 'which have been built once');
 $holder->query_safe('COMMIT');
@@ -194,7 +194,7 @@ is_answered($monitor, "three $_") foreach 3, 7, 4, 1, 2, 5, 6, 8 .. @three;
 let_age();
 is_answered($monitor, 'six');
 is($monitor->query_safe(q{SELECT bytes FROM blocks WHERE ring = 'six'}), 6 * 4096, 'a ring as large as two of them finds room');
-is(blocks_of('three %'), (join ' ', grep { $_ != 3 && $_ != 4 } 1 .. @three), 'two have made way that are next to each other, the oldest such, and no other');
+is(blocks_named('three %'), (join ' ', grep { $_ != 3 && $_ != 4 } 1 .. @three), 'two have made way that are next to each other, the oldest such, and no other');
 
 # To be counted is no reason for another ring to go.
 $monitor->query_safe('SELECT chash_cache_reset()');
@@ -209,11 +209,11 @@ my $all_places = join ' ', 1 .. $places;
 cmp_ok($places, '<', 30, "$places rings have taken all the places");
 let_age();
 is_answered($holder, 'too large');
-is(blocks_of('small %'), $all_places, 'one more, for which there is neither place nor room, takes none');
+is(blocks_named('small %'), $all_places, 'one more, for which there is neither place nor room, takes none');
 is($monitor->query_safe('SELECT count(*) FROM chash_cache WHERE ring IS NULL AND fallbacks > 0'), '1', 'and is counted nevertheless');
 let_age();
 is_answered($monitor, 'small ' . ($places + 2));
-is(blocks_of('small %'), (join ' ', 2 .. $places, $places + 2), 'one that fits takes the place of the oldest');
+is(blocks_named('small %'), (join ' ', 2 .. $places, $places + 2), 'one that fits takes the place of the oldest');
 
 # ---------------------------------------------------------------------------
 # No storm

@@ -75,22 +75,21 @@ wait_until(q{
 is($monitor->query_safe(q{SELECT database FROM chash_cache WHERE ring = 'twin'}), 'origin', 'those of others stay');
 
 # Other encodings.
-foreach my $case ([ 'LATIN1', "r\xc3\xbc", '' ], [ 'SQL_ASCII', "r\xc3\xbc", '' ], [ 'SQL_ASCII', "r\xfc", ' and a name that is not UTF-8' ])
+foreach my $encoding ('LATIN1', 'SQL_ASCII')
 {
-	my ($encoding, $name, $remark) = @$case;
-	my $literal = $name =~ /\xc3/ && $encoding ne 'SQL_ASCII' ? q{convert_from('\x72c3bc', 'UTF8')} : $name =~ /\xc3/ ? q{E'r\xc3\xbc'} : q{E'r\xfc'};
-	my $database = lc($encoding) . length($name);
+	my $literal = $encoding ne 'SQL_ASCII' ? q{convert_from('\x72c3bc', 'UTF8')} : q{E'r\xc3\xbc'};
+	my $database = lc($encoding);
 
 	local $ENV{PGCLIENTENCODING} = 'SQL_ASCII';
 	$server->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0 ENCODING '$encoding' LOCALE 'C'");
 	$server->safe_psql($database, "CREATE EXTENSION chash; SELECT chash_create_ring($literal, vnodes => 8); SELECT chash_add_node($literal, $literal)");
 	my ($one, $other) = map { open_session($server, $database) } 1, 2;
-	is($_->query("SELECT chash_node('apple', $literal) = $literal"), 't', "$encoding$remark: a lookup") foreach $one, $other;
-	is($one->query_safe("SELECT ring = $literal, builds, hits FROM chash_cache WHERE database = current_database()"), 't|1|1', "$encoding$remark: what is in the cache");
-	like($other->query_safe(q{SELECT count(*) FROM chash_cache WHERE database <> current_database() AND ring LIKE 'filler %'}), qr/^[1-9]/, "$encoding$remark: what others have there");
+	is($_->query("SELECT chash_node('apple', $literal) = $literal"), 't', "$encoding: a lookup") foreach $one, $other;
+	is($one->query_safe("SELECT ring = $literal, builds, hits FROM chash_cache WHERE database = current_database()"), 't|1|1', "$encoding: what is in the cache");
+	like($other->query_safe(q{SELECT count(*) FROM chash_cache WHERE database <> current_database() AND ring LIKE 'filler %'}), qr/^[1-9]/, "$encoding: what others have there");
 	delete $ENV{PGCLIENTENCODING};
 	is($server->safe_psql('postgres', "SELECT replace(encode(convert_to(ring, 'UTF8'), 'hex'), '3f', '') IN ('72', '72c3bc'), hits FROM chash_cache WHERE database = '$database'"),
-		't|1', "$encoding$remark: what another database sees of it");
+		't|1', "$encoding: what another database sees of it");
 	$_->quit foreach $one, $other;
 }
 
