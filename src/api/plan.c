@@ -198,7 +198,7 @@ chash_ring_diff(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("rings \"%s\" and \"%s\" hash keys differently", before->name,
 						after->name),
-				 errdetail("A key has another position on each, so that no range of positions stands for what moves.")));
+				 errdetail("A key has a different position on each, so no range of positions can say what moves.")));
 	InitMaterializedSRF(fcinfo, 0);
 	(void) put_diff(fcinfo, before->ring, after->ring, replicas);
 	return (Datum) 0;

@@ -513,7 +513,7 @@ log_refusal(Cause cause, const ChashRingLabel *label, Size size)
 	else
 		ereport(LOG,
 				(errmsg("no room for ring \"%s\" in the shared cache of chash", name),
-				 errdetail("What is in use there, or was within the last second, leaves none. Sessions build for themselves what finds no room."),
+				 errdetail("Rings that are in use, or were within the last second, fill it. Sessions build for themselves what finds no room."),
 				 errhint("Raise \"chash.cache_size\".")));
 	pfree(name);
 }
