@@ -2,7 +2,7 @@
  * manage.c
  *		Functions that change rings.
  *
- * They take their arguments apart and leave the rest to change/change.c.  SQL
+ * They read their arguments, and leave the rest to change/functions.c.  SQL
  * declares them SECURITY DEFINER with search_path pinned to pg_catalog.
  */
 #include "../compat.h"

@@ -18,7 +18,7 @@
  *   which takes about a microsecond, and uses the built ring with the stamp and digest
  *   found there, or builds one from rows read under the same snapshot.
  *
- * - Further lookups under a snapshot that sees the same skip the look.  Within
+ * - Further lookups skip the look if their snapshot sees the same.  Within
  *   a transaction, two snapshots with the same xmin, xmax, running transactions
  *   and command counter see the same of what others did.  (Their running
  *   subtransactions need not be compared: one whose transaction runs in both
@@ -56,7 +56,7 @@
  * something changes that past epochs are built from, but not when a node is only marked
  * down.  It is also replaced when rows are restored or replicated.
  *
- * What the ring's row does not tell of is TRUNCATE under a snapshot that is older, and
+ * A ring's row does not tell of two things: TRUNCATE, under an older snapshot, and
  * what somebody does to rows while the triggers are disabled.  Either begins a new
  * era (see catalog.h): rings are kept by era too, and where the rows of chash_rings
  * cannot be relied on nothing is kept.  PostgreSQL's relcache invalidations say when
@@ -65,7 +65,7 @@
  * only counts.
  *
  * Where there is a shared cache (shared.c), built rings are in it, each once for
- * all backends; what a backend then has of its own are the names.  A ring is given
+ * all backends; a backend then keeps only the names for itself.  A ring is given
  * to others only if the row that names it is another transaction's, thus committed,
  * and under the same conditions under which it is kept at all.  It is pinned from
  * its first use in a transaction to the end of that.  What the shared cache has no

@@ -1,8 +1,8 @@
 /*
  * cache.h
- *		Built rings: the one way for everybody to get at a ring for reading.
+ *		Built rings: the one way to get a ring for reading.
  *
- * See cache.c for which version of a ring a caller gets and why that is right.
+ * cache.c says which version of a ring a caller gets, and why.
  */
 #ifndef CHASH_CACHE_H
 #define CHASH_CACHE_H

@@ -2,10 +2,10 @@
  * names.c
  *		Names of nodes as texts that live as long as the backend.
  *
- * Lookups return names as they are, without a copy.  Nobody knows for how long
- * such a text is in somebody's hands: an argument of a procedure, say, is still
- * read after the procedure has committed.  So a name is never freed.  There are
- * only as many as the backend has met nodes.
+ * Lookups return names as they are, without a copy.  Nothing tells when such a
+ * text is no longer used: an argument of a procedure, for example, is still read
+ * after the procedure has committed.  So a name is never freed.  There are no
+ * more of them than the backend has met nodes.
  */
 #include "names.h"
 

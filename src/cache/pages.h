@@ -2,8 +2,8 @@
  * pages.h
  *		Which pages of a piece of memory are taken: a bit for each.
  *
- * (PostgreSQL's own freepage.c would lose pages here: where the last free ones
- * are taken while it has one for itself, that one is never given back.)
+ * (PostgreSQL's own freepage.c would lose pages here: if the last free pages are
+ * taken while it uses one itself, that one is never given back.)
  */
 #ifndef CHASH_PAGES_H
 #define CHASH_PAGES_H

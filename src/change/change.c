@@ -8,8 +8,8 @@
  *
  *	1. A statement opens (chash_change_open).
  *	2. Before the first row of a ring changes, the ring is touched: its row is locked,
- *	   what the ring was before is kept in memory, and its digest is taken away, so
- *	   that nobody takes the ring for settled.
+ *	   what the ring was before is kept in memory, and its digest is taken away, which
+ *	   tells everybody that the ring is not settled.
  *	3. Rows change.
  *	4. When the statement that touched the ring first closes, the ring is settled
  *	   (settle): what it is now is compared with what it was before.  If they differ,
@@ -24,12 +24,13 @@
  * Two things are remembered from one row to the next (statements.c), both for the
  * transaction only and both rolled back with subtransactions:
  *
- *	- The statements that are open.  Without that nobody knew when an outer statement is
- *	  still writing.
- *	- The rings that they have touched, and what these were before.  Without that an epoch
- *	  could be told only from marks on rows, and those of deleted nodes are gone.
+ *	- The statements that are open.  Without them nobody would know that an outer
+ *	  statement is still writing.
+ *	- The rings that they have touched, and what these were before.  Without them only
+ *	  marks on rows would tell what has changed, and deleted nodes leave none.
  *
- * (A third one, execute.c's, lasts for a statement of chash's own: who fires a trigger.)
+ * (A third one, in execute.c, lasts for one statement of chash's own, and tells which
+ * triggers that statement has fired.)
  */
 #include "change.h"
 

@@ -2,9 +2,9 @@
  * execute.h
  *		SQL statements that chash executes itself.
  *
- * They go through SPI, so that triggers, constraints and privileges do their work;
- * whoever calls runs as the extension's owner with search_path pinned to pg_catalog.
- * Each "@" in a statement stands for the schema of the extension.
+ * They go through SPI, so that triggers, constraints and privileges apply.  The caller
+ * runs as the extension's owner, with search_path pinned to pg_catalog.  Each "@" in a
+ * statement stands for the schema of the extension.
  */
 #ifndef CHASH_EXECUTE_H
 #define CHASH_EXECUTE_H

@@ -3,8 +3,8 @@
  *		Rings as of this moment, and what has happened that a snapshot does not see.
  *
  * A transaction that keeps its snapshot must not change what others have changed since:
- * it would write the difference from something that is no more.  Where the row of a ring
- * was updated, PostgreSQL says so itself.  The rest is here.
+ * it would write the difference from a ring that is gone.  Where others have updated the
+ * ring's row, PostgreSQL itself refuses.  The other cases are here.
  */
 #include "present.h"
 

@@ -2,7 +2,7 @@
  * row.h
  *		Rows on their way through a trigger.
  *
- * Columns go by the numbers of store/catalog.h.
+ * Columns have the numbers that store/catalog.h gives them.
  */
 #ifndef CHASH_ROW_H
 #define CHASH_ROW_H

@@ -2,8 +2,8 @@
  * statements.c
  *		What is remembered from one row of a statement to the next.
  *
- * All of it lasts for the transaction only, and what a subtransaction has added goes
- * when that is rolled back.
+ * All of it lasts for the transaction only.  What a subtransaction has added goes when
+ * the subtransaction is rolled back.
  */
 #include "statements.h"
 

@@ -2,8 +2,8 @@
  * catalog.h
  *		The extension's tables: where they are, and reading them.
  *
- * Reading goes by the tables' OIDs and under the snapshot that the caller
- * names; nobody's search_path or privileges matter.
+ * Tables are read by OID, under the snapshot that the caller gives.  The caller's
+ * search_path and privileges do not matter.
  */
 #ifndef CHASH_CATALOG_H
 #define CHASH_CATALOG_H
@@ -80,9 +80,9 @@ StaticAssertDecl(CHASH_MAX_COLUMNS >= (int) NODES_COLUMNS &&
 /*
  * The extension's tables in this database, and whether the rows of chash_rings
  * tell of every change of them.  Two things change rows silently: TRUNCATE and
- * rewriting ALTERs, which snapshots that are older see as well, and whoever
- * disables the triggers.  So what is built from the tables is good for one era:
- * another one begins when a table gets a new file or a trigger is altered.
+ * rewriting ALTERs, which older snapshots see too, and users who disable the
+ * triggers.  So what is built from the tables is good for one era: another one
+ * begins when a table gets a new file or a trigger is altered.
  */
 typedef struct ChashCatalog
 {

@@ -2,9 +2,8 @@
  * definition.c
  *		The definition of a ring in memory.
  *
- * What would happen and what happens go the same way: a change is made to a
- * definition first, where everything that is wrong with it comes to light, and
- * only then to the tables.
+ * Plans and changes share this code: a change is made to a definition first, which
+ * finds everything that is wrong with it, and only then to the tables.
  */
 #include "definition.h"
 
