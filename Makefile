@@ -27,14 +27,15 @@ OBJS = \
 	src/api/monitor.o \
 	src/api/plan.o \
 	src/api/result.o \
-	src/change/change.o \
 	src/change/difference.o \
 	src/change/execute.o \
 	src/change/functions.o \
 	src/change/notify.o \
 	src/change/present.o \
 	src/change/row.o \
+	src/change/settle.o \
 	src/change/statements.o \
+	src/change/touch.o \
 	src/change/triggers.o \
 	src/change/write.o \
 	src/cache/cache.o \

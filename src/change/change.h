@@ -2,7 +2,7 @@
  * change.h
  *		The road of a change: every change of a ring takes it.
  *
- * change.c opens with how it runs.  Nothing here checks privileges: SQL has done that.
+ * settle.c opens with how it runs.  Nothing here checks privileges: SQL has done that.
  */
 #ifndef CHASH_CHANGE_H
 #define CHASH_CHANGE_H

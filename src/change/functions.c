@@ -2,7 +2,7 @@
  * functions.c
  *		The changes that SQL functions stand for.
  *
- * Each is a statement on the road of change.c.  Everything is checked before anything
+ * Each is a statement on the road that settle.c tells of.  Everything is checked before anything
  * is written.
  */
 #include "change.h"
@@ -43,7 +43,6 @@ chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashCha
 		touched = chash_change_lock(catalog, ring);
 	if (touched == NULL)
 		chash_report_unknown_ring(ring);
-	chash_change_check_home(catalog, &touched->before.ring);
 	epoch = touched->before.ring.epoch;
 	check_epoch_is(&touched->before.ring, if_epoch);
 	if (first)
@@ -67,7 +66,6 @@ chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashCha
 		touched->statement = chash_statements_open();
 		touched->after = &after;
 		chash_touched_add(touched);
-		(void) chash_change_mark(catalog, ring, CHASH_TOUCH_CHANGED);
 	}
 	else
 	{

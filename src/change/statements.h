@@ -36,12 +36,6 @@ extern void chash_statements_init(void);
  */
 extern ChashTouched *chash_change_lock(const ChashCatalog *catalog, const char *ring);
 
-/*
- * Marks the row of a ring: it has no digest while it is being changed, and another stamp
- * once its rows are others.  False if there is no such ring.
- */
-extern bool chash_change_mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch);
-
 /* How many statements are open, one called by the other. */
 extern int chash_statements_open(void);
 extern void chash_statements_push(void);

@@ -24,7 +24,7 @@
  *										its digest until its row	another stamp
  *										comes
  *
- * Statements open and close around the rows (change.c); TRUNCATE becomes DELETE of all
+ * Statements open and close around the rows (settle.c); TRUNCATE becomes DELETE of all
  * rows first.
  */
 #include "../compat.h"

@@ -200,3 +200,30 @@ chash_write_old_digest(const ChashCatalog *catalog, const ChashDefinition *befor
 	chash_execute_own(catalog, "UPDATE @chash_rings SET epoch = $2, digest = $3 WHERE ring = $1",
 					  parameters, lengthof(parameters));
 }
+
+bool
+chash_write_mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
+{
+	pg_uuid_t version;
+	ChashParameter parameters[2] = {chash_text_parameter(ring), chash_uuid_parameter(&version)};
+
+	if (touch == CHASH_TOUCH_CHANGED)
+		return chash_execute_own(catalog, "UPDATE @chash_rings SET digest = NULL WHERE ring = $1",
+								 parameters, 1) > 0;
+	chash_change_new_version(&version);
+	if (touch == CHASH_TOUCH_RESTORED)
+		return chash_execute_own(catalog, "UPDATE @chash_rings SET version = $2 WHERE ring = $1",
+								 parameters, 2) > 0;
+	return chash_execute_own(catalog,
+							 "UPDATE @chash_rings SET version = $2, digest = NULL WHERE ring = $1",
+							 parameters, 2) > 0;
+}
+
+void
+chash_write_removal(const ChashCatalog *catalog, const char *ring)
+{
+	ChashParameter parameter = chash_text_parameter(ring);
+
+	chash_execute_own(catalog, "DELETE FROM @chash_nodes WHERE ring = $1", &parameter, 1);
+	chash_execute_own(catalog, "DELETE FROM @chash_node_history WHERE ring = $1", &parameter, 1);
+}

@@ -5,10 +5,19 @@
 #ifndef CHASH_WRITE_H
 #define CHASH_WRITE_H
 
-#include "../store/definition.h"
+#include "change.h"
 
 /* A stamp that was never used before. */
 extern void chash_change_new_version(pg_uuid_t *version);
+
+/*
+ * Marks the row of a ring: it has no digest while it is being changed, and another stamp
+ * once its rows are others.  False if there is no such ring.
+ */
+extern bool chash_write_mark(const ChashCatalog *catalog, const char *ring, ChashTouch touch);
+
+/* Deletes nodes and history of a ring that is not there any more. */
+extern void chash_write_removal(const ChashCatalog *catalog, const char *ring);
 
 /* Makes rows of chash_nodes, which are as `stored`, what `after` says. */
 extern void chash_write_nodes(const ChashCatalog *catalog, const ChashDefinition *stored,
