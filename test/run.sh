@@ -149,7 +149,7 @@ add_tap_counts()
 	todos=$(count '^not ok .*# *(todo|TODO)' "$log")
 	mapfile -t -O "${#reasons[@]}" reasons < <(sed -nE \
 		-e 's/^([^ ]+) \.+ skipped: (.*)/\1: \2/p' \
-		-e "s/^(1\\.\\.0|ok .*) # *(skip|SKIP) *(.*)/$name: \\3/p" "$log")
+		-e "s!^(1\\.\\.0|ok .*) # *(skip|SKIP) *(.*)!$name: \\3!p" "$log")
 	add_counts "$name" "$status" $((ok - skips)) $((not_ok - todos + unseen)) \
 		$((skips + todos + $(count '^1\.\.0 # *(skip|SKIP)|^[^ ]+ \.+ skipped: ' "$log")))
 }

@@ -19,7 +19,7 @@
 #define CHASH_DEFAULT_VNODES 256
 #define CHASH_DEFAULT_PARTITIONS 16384
 
-/* Weights are in thousandths: 1 is 1000.  numeric(9,3) has room for this. */
+/* Weights are in thousandths: 1 is 1000. */
 #define CHASH_WEIGHT_ONE 1000
 #define CHASH_MAX_WEIGHT INT64_C(999999999)
 
