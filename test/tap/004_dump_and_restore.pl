@@ -60,6 +60,9 @@ sub new_target
 	$server->safe_psql($name, $watch);
 	$server->safe_psql($name, 'CREATE EXTENSION chash') if $with_extension;
 	$session = open_session($server, $name);
+
+	# It will look at rings that are half restored, and is warned of these.
+	$session->query_safe('SET client_min_messages = error');
 	$session->query_safe('SELECT watch.rings()');
 	return $session;
 }
