@@ -537,7 +537,9 @@ get_seen(Oid function, const char *name, int64 as_of, bool missing_ok)
 	if (as_of == CHASH_NOW && row.has_digest)
 		key.digest = row.digest;
 	key.era = catalog->era;
-	unsettled = row.own && !row.has_digest;
+
+	/* History may come row by row, under one stamp. */
+	unsettled = row.own && (!row.has_digest || as_of != CHASH_NOW);
 	keep = chash_catalog_reliable(catalog, snapshot) && !unsettled;
 	cached = keep ? find(name, as_of, &key) : NULL;
 	if (cached == NULL)

@@ -4,6 +4,8 @@
  */
 #include "execute.h"
 
+#include "statements.h"
+
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
@@ -13,11 +15,13 @@
 #define MAX_PARAMETERS 10
 
 /*
- * The depth of triggers at which those fired by chash's own statement run; -1: it is
- * executing none.  What the owner's triggers do to the same tables meanwhile happens
- * at a greater depth, and is theirs.
+ * The depth of triggers at which those fired by chash's own statement run, and how many
+ * statements are open then; -1: it is executing none.  What the owner's triggers and
+ * constraints do to the same tables meanwhile happens at a greater depth, or in a
+ * statement more, and is theirs.
  */
 static int own_trigger_depth = -1;
+static int own_open_statements = -1;
 
 static int
 trigger_depth(void)
@@ -28,7 +32,8 @@ trigger_depth(void)
 bool
 chash_fired_by_own(void)
 {
-	return own_trigger_depth >= 0 && trigger_depth() == own_trigger_depth;
+	return own_trigger_depth >= 0 && trigger_depth() == own_trigger_depth &&
+		   chash_statements_open() == own_open_statements;
 }
 
 ChashParameter
@@ -120,9 +125,11 @@ uint64
 chash_statement_execute_own(ChashStatement *statement, const ChashParameter *parameters, int count)
 {
 	int outer_depth = own_trigger_depth;
+	int outer_statements = own_open_statements;
 	uint64 processed;
 
 	own_trigger_depth = trigger_depth() + 1;
+	own_open_statements = chash_statements_open() + 1;
 	PG_TRY();
 	{
 		processed = execute(statement, parameters, count);
@@ -130,6 +137,7 @@ chash_statement_execute_own(ChashStatement *statement, const ChashParameter *par
 	PG_FINALLY();
 	{
 		own_trigger_depth = outer_depth;
+		own_open_statements = outer_statements;
 	}
 	PG_END_TRY();
 	return processed;

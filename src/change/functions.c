@@ -32,8 +32,8 @@ int64
 chash_change_nodes(const ChashCatalog *catalog, const char *ring, const ChashChange *changes,
 				   uint32 count, const int64 *if_epoch)
 {
-	ChashTouched *touched = chash_touched_find(ring);
-	bool first = touched == NULL || touched->dropped;
+	ChashTouched *touched = chash_touched_held(ring);
+	bool first = touched == NULL;
 	ChashDefinition stored;
 	ChashDefinition after;
 	int64 epoch;
@@ -125,13 +125,14 @@ chash_change_create(const ChashCatalog *catalog, ChashDefinition *definition)
 	(void) chash_catalog_prepare_write(catalog);
 	chash_change_check_new(catalog, definition->ring.ring);
 
+	/* What triggers of the owner do to it meanwhile comes after it. */
 	chash_change_open();
-	insert_ring(catalog, definition);
 	touched =
 		chash_touched_make(definition->ring.ring, CHASH_TOUCH_RESTORED, chash_statements_open());
 	touched->before = *definition;
 	touched->after = definition;
 	chash_touched_add(touched);
+	insert_ring(catalog, definition);
 	chash_write_nodes(catalog, &empty, definition);
 	chash_change_close(catalog);
 	chash_change_created(catalog, definition->ring.ring);

@@ -150,12 +150,17 @@ void
 chash_change_close(const ChashCatalog *catalog)
 {
 	int statement = chash_statements_open();
-	MemoryContext context =
-		AllocSetContextCreate(CurrentMemoryContext, "chash settle", ALLOCSET_SMALL_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(context);
+	MemoryContext context;
+	MemoryContext caller;
 	uint32 count;
-	char **rings = chash_touched_rings(statement, &count);
+	char **rings;
 
+	/* With the other trigger disabled, none was opened. */
+	if (statement == 0)
+		return;
+	context = AllocSetContextCreate(CurrentMemoryContext, "chash settle", ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	rings = chash_touched_rings(statement, &count);
 	if (count > 0)
 	{
 		bool others = chash_catalog_prepare_write(catalog);
@@ -204,7 +209,12 @@ transaction_ends(XactEvent event, void *argument)
 
 	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
 		return;
-	Assert(chash_statements_open() == 0);
+	if (chash_statements_open() > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a statement that changes rings was not run to its end"),
+				 errdetail("It returns rows, and the function that executed it asked for only some of them, or trigger chash_after_statement is disabled."),
+				 errhint("Execute it without a limit on rows.")));
 	rings = chash_touched_rings(0, &count);
 	for (uint32 i = 0; i < count; i++)
 	{

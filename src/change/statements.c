@@ -151,6 +151,16 @@ chash_touched_find(const char *ring)
 	return named == NULL ? NULL : named->latest;
 }
 
+ChashTouched *
+chash_touched_held(const char *ring)
+{
+	ChashTouched *touched = chash_touched_find(ring);
+
+	if (touched == NULL || touched->dropped || touched->touch == CHASH_TOUCH_REPLICATED)
+		return NULL;
+	return touched;
+}
+
 /* Removes the latest entry of a ring. */
 static void
 remove_latest(ChashTouched *touched)

@@ -48,6 +48,9 @@ extern void chash_touched_add(ChashTouched *touched);
 /* The latest entry of a ring, or NULL. */
 extern ChashTouched *chash_touched_find(const char *ring);
 
+/* The same if it holds what the ring was: not of one that was dropped, or replicated. */
+extern ChashTouched *chash_touched_held(const char *ring);
+
 /* Forgets all entries of a ring that were made for a statement. */
 extern void chash_touched_forget(const char *ring, int statement);
 

@@ -66,11 +66,13 @@ chash_change_lock(const ChashCatalog *catalog, const char *ring)
 const ChashDefinition *
 chash_change_touch(const ChashCatalog *catalog, const char *ring, ChashTouch touch)
 {
-	ChashTouched *touched = chash_touched_find(ring);
+	ChashTouched *touched = chash_touched_held(ring);
 
-	if (touched != NULL && !touched->dropped)
+	if (touched != NULL)
 	{
 		touched->disturbed = true;
+		if (touch < touched->touch)
+			(void) chash_write_mark(catalog, ring, touch); /* history may have come */
 		if (touch > touched->touch)
 		{
 			/* Rows were put in before; now somebody makes a change. */
@@ -117,10 +119,10 @@ chash_change_touch_replicated(const ChashCatalog *catalog, const char *ring, boo
 		return false;
 
 	/* The ring's row, with its digest, comes behind the nodes; not always behind history. */
-	if (!nodes)
-		(void) chash_write_mark(catalog, ring, CHASH_TOUCH_RESTORED);
-	else if (!row.own || row.has_digest)
+	if (nodes && (!row.own || row.has_digest))
 		(void) chash_write_mark(catalog, ring, CHASH_TOUCH_REPLICATED);
+	else if (!nodes && chash_touched_find(ring) == NULL)
+		(void) chash_write_mark(catalog, ring, CHASH_TOUCH_RESTORED);
 	chash_change_note_replicated(ring);
 	return true;
 }
@@ -128,9 +130,9 @@ chash_change_touch_replicated(const ChashCatalog *catalog, const char *ring, boo
 const ChashDefinition *
 chash_change_touch_row(const ChashCatalog *catalog, const char *ring)
 {
-	ChashTouched *touched = chash_touched_find(ring);
+	ChashTouched *touched = chash_touched_held(ring);
 
-	if (touched == NULL || touched->dropped || touched->touch != CHASH_TOUCH_CHANGED)
+	if (touched == NULL || touched->touch != CHASH_TOUCH_CHANGED)
 	{
 		chash_catalog_check_snapshot(catalog);
 		touched = load_before(catalog, ring, CHASH_TOUCH_CHANGED);
@@ -159,13 +161,24 @@ void
 chash_change_dropped(const ChashCatalog *catalog, const char *ring)
 {
 	ChashTouched *old = chash_touched_find(ring);
+	ChashRingRow row;
+	ChashTouched *touched;
 
+	/* The statement may have taken the name again: then there were no rows to go. */
+	if (chash_change_fetch_now(catalog, ring, &row))
+	{
+		if (old == NULL)
+			return;
+		touched = load_before(catalog, ring, CHASH_TOUCH_CHANGED);
+		touched->statement = old->statement;
+		chash_touched_add(touched);
+		return;
+	}
 	chash_write_removal(catalog, ring);
 	if (old != NULL && !old->dropped)
 	{
 		/* An entry of its own, which is rolled back with the drop. */
-		ChashTouched *touched = chash_touched_make(ring, CHASH_TOUCH_CHANGED, old->statement);
-
+		touched = chash_touched_make(ring, CHASH_TOUCH_CHANGED, old->statement);
 		touched->dropped = true;
 		chash_touched_add(touched);
 	}

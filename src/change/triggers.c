@@ -108,7 +108,17 @@ classify(const Call *call, int epoch, const int *maintained, int count)
 	if (chash_fired_by_own())
 		return OWN;
 	if (!chash_change_is_open())
-		return REPLICATED;
+	{
+		if (chash_is_replica())
+			return REPLICATED;
+
+		/* By way of a table that this one inherits from, or with triggers disabled. */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rows of table \"%s\" cannot be changed without a statement on the table itself",
+						RelationGetRelationName(call->trigger->tg_relation)),
+				 errhint("Name the table in the statement, and let its triggers fire always.")));
+	}
 	if (call->old_row.tuple == NULL)
 		return epoch == 0 || !call->new_row.nulls[epoch - 1] ? RESTORED : CHANGE;
 	if (call->new_row.tuple != NULL && chash_is_replica() &&
@@ -448,7 +458,10 @@ restored_ring(Call *call)
 	chash_catalog_check_snapshot(call->catalog);
 	before = chash_change_touch(call->catalog, call->ring, CHASH_TOUCH_RESTORED);
 	if (before != NULL)
+	{
+		chash_change_check_home(call->catalog, &before->ring);
 		return &before->ring;
+	}
 	if (chash_is_replica())
 		chash_change_await(call->catalog);
 	chash_change_check_absent(call->catalog, call->ring);
@@ -536,6 +549,14 @@ check_history(ChashRow *row, const ChashRingRow *ring)
 				 errmsg("epochs %lld to %lld of node \"%s\" are not in order",
 						(long long) chash_bigint_column(row, HISTORY_FROM_EPOCH),
 						(long long) chash_bigint_column(row, HISTORY_TO_EPOCH), chash_clip(name))));
+	if (ring != NULL && !chash_is_replica() &&
+		chash_bigint_column(row, HISTORY_TO_EPOCH) > ring->epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch %lld of node \"%s\" is past that of its ring, %lld",
+						(long long) chash_bigint_column(row, HISTORY_TO_EPOCH), chash_clip(name),
+						(long long) ring->epoch),
+				 errhint("History ends with the present epoch.")));
 	check_definition(row, name, HISTORY_WEIGHT, HISTORY_ZONE, HISTORY_TOKENS,
 					 HISTORY_HELD_PARTITIONS, ring);
 }
