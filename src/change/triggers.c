@@ -113,6 +113,7 @@ classify(const Call *call, int epoch, const int *maintained, int count)
 			return REPLICATED;
 
 		/* By way of a table that this one inherits from, or with triggers disabled. */
+		(void) chash_catalog_prepare_write(call->catalog); /* or those of an older script */
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("rows of table \"%s\" cannot be changed without a statement on the table itself",
