@@ -24,7 +24,7 @@
 #   isolation   test/isolation, sessions side by side
 #   tap         test/tap, which start servers of their own
 #   model       the reference model in test/model against golden vectors and
-#               against the extension
+#               against the extension; the model of a migration, exhaustively
 #   readme      the examples of README.md and docs/
 #   drivers     the examples of docs/drivers.md in other languages, with the
 #               drivers that are there; the others are skipped
@@ -531,8 +531,19 @@ model_test()
 	add_counts "$name" $status "$ok" "$not_ok" || show "$log"
 }
 
+# Every state that the protocol of a migration can come to.
+migration_model()
+{
+	local name="the protocol of a migration holds, and is caught when broken"
+	local log=$CHASH_TMP/log/migration.log status=0
+
+	limited "$TIME_LIMIT" make -C test/model/migration check >"$log" 2>&1 || status=$?
+	add_tap_counts "$name" $status "$log" || show "$log"
+}
+
 stage_model()
 {
+	migration_model
 	model_test "the model keeps the rules" self_test.py
 	model_test "golden vectors are what the model computes" golden.py --check
 	if need_cluster; then
