@@ -48,7 +48,8 @@ def next_statement(world, grammar, rng, i):
                 not world.locked() and rng.random() < 0.1:
             return rng.choice([grammar.truncate, grammar.rewrite])(world.view(None))
         if rng.random() < 0.3 and not world.locked():
-            return grammar.statement(world.view(None), True)
+            # (VACUUM waits, for as long as it takes, for who waits in the middle of a scan.)
+            return grammar.statement(world.view(None), not world.waiting)
         return begin(rng.choice(LEVELS), 10 if rng.random() < 0.1 else 0)
     if transaction.aborted:
         if transaction.savepoints and rng.random() < 0.6:
@@ -150,7 +151,7 @@ class Run:
             for i, statement in log:
                 if i in world.waiting or not fits(statement, world.transactions[i]):
                     continue
-                if world.transactions[i] is None and not statement.control and world.locked():
+                if world.transactions[i] is None and not statement.control and (world.locked() or statement.alone and world.waiting):
                     continue
                 world.start(i, statement)
             world.end()

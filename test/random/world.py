@@ -100,6 +100,9 @@ class World:
         if transaction is None and session.last_seen > session.swept + 100:
             session.need("TRUNCATE pg_temp.seen")
             session.swept = session.last_seen
+        if statement.kind == "ROLLBACK TO":
+            # It unlocks what was locked since, before its look waits for anybody.
+            transaction.looked = next(looked for name, *_, looked in reversed(transaction.savepoints) if name == statement.savepoint)
         commands = [*statement.before, statement.sql, *statement.after]
         if statement.nested:
             commands.append(f"SELECT json_build_array(lines, problem, seq) FROM pg_temp.seen WHERE seq > {session.last_seen} ORDER BY seq")
@@ -297,6 +300,8 @@ class World:
             return
         if error == "55000" and statement.looks_back and "cannot be read while it is being changed" in answer.message:
             return
+        if error == "XX001" and (statement.past or statement.looks_back) and (transaction.blurred or work.rewrites != self.rewrites):
+            return                                  # (rows are missing, as the snapshot is from before TRUNCATE)
         if error in ("55000", "42704") and (statement.looks_up or statement.looks_back or statement.past):
             if not self.is_certain(transaction, work) or not self.can_be_answered(work):
                 return

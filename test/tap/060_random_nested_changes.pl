@@ -59,10 +59,10 @@ foreach my $number (1 .. $programs)
 	push @runs, \%run;
 }
 
-my %counts;
+my (%counts, @differences);
 foreach my $run (@runs)
 {
-	ok($run->{process}->finish, "no difference in $run->{database}") or diag("$run->{out}$run->{err}");
+	ok($run->{process}->finish, "no difference in $run->{database}") or push @differences, "$run->{out}$run->{err}";
 	$counts{$1} += $2 while $run->{out} =~ /^(.+): (\d+)$/mg;
 	note($1) if $run->{out} =~ /^(no difference .*)$/m;
 }
@@ -73,4 +73,6 @@ foreach my $what (@done)
 }
 unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP:/, 'the server has not crashed');
 $server->stop;
+# Last, where the end of a log has it.
+diag($_) foreach @differences;
 done_testing();
