@@ -531,7 +531,11 @@ get_seen(Oid function, const char *name, int64 as_of, bool missing_ok)
 	}
 
 	if (as_of != CHASH_NOW)
+	{
+		/* No digest would tell of rows that are missing. */
 		chash_check_recorded(&row, as_of);
+		chash_catalog_check_readable(catalog, snapshot);
+	}
 
 	key.version = row.version;
 	if (as_of == CHASH_NOW && row.has_digest)

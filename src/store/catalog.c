@@ -199,6 +199,19 @@ chash_catalog_reliable(const ChashCatalog *catalog, Snapshot snapshot)
 }
 
 void
+chash_catalog_check_readable(const ChashCatalog *catalog, Snapshot snapshot)
+{
+	for (int i = 0; i < CHASH_TABLES; i++)
+	{
+		if (is_newer(catalog->written[i], snapshot))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("tables of chash have been altered or truncated since the transaction began"),
+					 errhint("Repeat the transaction.")));
+	}
+}
+
+void
 chash_catalog_check_snapshot(const ChashCatalog *catalog)
 {
 	if (!IsolationUsesXactSnapshot())
@@ -206,15 +219,7 @@ chash_catalog_check_snapshot(const ChashCatalog *catalog)
 
 	/* The tables are locked only now, and can be others than when they were found. */
 	(void) chash_catalog_prepare_write(catalog);
-	catalog = chash_catalog(catalog->function);
-	for (int i = 0; i < CHASH_TABLES; i++)
-	{
-		if (is_newer(catalog->written[i], GetTransactionSnapshot()))
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("tables of chash have been altered or truncated since the transaction began"),
-					 errhint("Repeat the transaction.")));
-	}
+	chash_catalog_check_readable(chash_catalog(catalog->function), GetTransactionSnapshot());
 }
 
 const char *

@@ -136,7 +136,10 @@ extern const ChashCatalog *chash_catalog(Oid function);
  */
 extern bool chash_catalog_prepare_write(const ChashCatalog *catalog);
 
-/* Raises a serialization failure if the tables are newer than the transaction's snapshot. */
+/* Raises a serialization failure if a table is newer than a snapshot, which misses its rows then. */
+extern void chash_catalog_check_readable(const ChashCatalog *catalog, Snapshot snapshot);
+
+/* The same for who is about to write, by the transaction's snapshot. */
 extern void chash_catalog_check_snapshot(const ChashCatalog *catalog);
 
 /*
